@@ -1,0 +1,24 @@
+//go:build tools
+package tools
+import (
+ _ "github.com/apache/iceberg-go/catalog/rest"
+ _ "github.com/apache/iceberg-go/catalog/sql"
+ _ "github.com/apache/iceberg-go/catalog/glue"
+ _ "github.com/apache/iceberg-go/table/compaction"
+ _ "github.com/uptrace/bun/driver/sqliteshim"
+ _ "github.com/jackc/pgx/v5/pgxpool"
+ _ "github.com/urfave/cli/v2"
+ _ "github.com/rs/zerolog"
+ _ "github.com/aws/aws-sdk-go-v2/service/s3"
+ _ "github.com/aws/aws-sdk-go-v2/config"
+ _ "github.com/aws/aws-sdk-go-v2/feature/s3/manager"
+ _ "go.uber.org/goleak"
+ _ "golang.org/x/sync/errgroup"
+ _ "golang.org/x/term"
+ _ "github.com/vbauerster/mpb/v8"
+ _ "go.yaml.in/yaml/v3"
+ _ "github.com/stretchr/testify/require"
+ _ "github.com/dustin/go-humanize"
+ _ "github.com/zeebo/xxh3"
+ _ "github.com/google/go-cmp/cmp"
+)
