@@ -1,0 +1,180 @@
+package maintenance
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/apache/iceberg-go/table"
+
+	"compactor/internal/catalog"
+)
+
+// commitRequest is one staged commit: what was loaded under the claim, and
+// what is to be sent on top of it.
+type commitRequest struct {
+	base    *table.Table // loaded under the claim; its head of main is the CAS parent
+	staged  table.TableCommit
+	round   string   // SummaryRound of the snapshot
+	outputs []string // data files only this commit can reference
+}
+
+// commitResult is what is known after the request.
+type commitResult struct {
+	SnapshotID     int64  // head of main after the commit
+	MetadataPath   string // metadata file after the commit, empty when found by search
+	FoundBySearch  bool   // the answer was unclear, the table showed the commit
+	DidNotHappen   bool   // certain: what was staged and written may be removed
+	Foreign        *table.Snapshot
+	ForeignSummary string
+}
+
+// commit is the guarded commit. Effects, in order:
+//
+//  1. the staged updates are checked: only a snapshot and the ref main may
+//     change, and the requirements must assert the head that was loaded;
+//  2. the claim is verified with its authority;
+//  3. one request is sent, with the deadline that the claim allows, detached
+//     from cancellation so that its answer is not thrown away;
+//  4. the answer is classed, and an unclear one is resolved by what the table
+//     then shows.
+//
+// It never sends a second request. Errors: ErrClaimLost (nothing was sent),
+// ErrConflict, ErrAmbiguous, or the catalog's clean refusal. The result is
+// valid with an error too: DidNotHappen says whether files may be removed.
+func (m *Maintainer) commit(ctx context.Context, claim Claim, req commitRequest) (commitResult, error) {
+	updates, err := onlySnapshotUpdates(req.staged.Updates)
+	if err != nil {
+		return commitResult{DidNotHappen: true}, err
+	}
+	if err := assertsHead(req.staged.Requirements, currentHead(req.base)); err != nil {
+		return commitResult{DidNotHappen: true}, err
+	}
+	deadline, err := claim.Verify(ctx)
+	if err != nil {
+		return commitResult{DidNotHappen: true}, fmt.Errorf("verify claim before commit: %w", errors.Join(ErrClaimLost, err))
+	}
+	if ctx.Err() != nil {
+		return commitResult{DidNotHappen: true}, fmt.Errorf("commit %s: %w", name(req.base), context.Cause(ctx))
+	}
+	sendCtx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
+	defer cancel()
+	meta, loc, err := m.Catalog.CommitTable(sendCtx, req.base.Identifier(), req.staged.Requirements, updates)
+	switch catalog.Classify(err) {
+	case catalog.Committed:
+		return commitResult{SnapshotID: headOf(meta), MetadataPath: loc}, nil
+	case catalog.Rejected:
+		return commitResult{DidNotHappen: true}, fmt.Errorf("commit %s: the catalog refused: %w", name(req.base), err)
+	case catalog.Conflict:
+		return m.resolve(ctx, req, err, true)
+	default:
+		return m.resolve(ctx, req, err, false)
+	}
+}
+
+// onlySnapshotUpdates drops what iceberg-go adds to a rewrite unasked (the
+// automatic name mapping) and refuses everything a round must not change.
+func onlySnapshotUpdates(updates []table.Update) ([]table.Update, error) {
+	kept := make([]table.Update, 0, len(updates))
+	for _, u := range updates {
+		switch u.Action() {
+		case table.UpdateAddSnapshot, table.UpdateSetSnapshotRef:
+			kept = append(kept, u)
+		case table.UpdateSetProperties:
+			mapping, err := onlyNameMapping(u)
+			if err != nil {
+				return nil, err
+			}
+			if !mapping {
+				return nil, fmt.Errorf("staged commit sets table properties nobody asked for: %w", ErrHalt)
+			}
+		default:
+			return nil, fmt.Errorf("staged commit has the unexpected update %q: %w", u.Action(), ErrHalt)
+		}
+	}
+
+	return kept, nil
+}
+
+func onlyNameMapping(u table.Update) (bool, error) {
+	raw, err := json.Marshal(u)
+	if err != nil {
+		return false, fmt.Errorf("encode staged update %q: %w", u.Action(), err)
+	}
+	var props struct {
+		Updates map[string]string `json:"updates"`
+	}
+	if err := json.Unmarshal(raw, &props); err != nil {
+		return false, fmt.Errorf("decode staged update %q: %w", u.Action(), err)
+	}
+	_, ok := props.Updates[table.DefaultNameMappingKey]
+
+	return ok && len(props.Updates) == 1, nil
+}
+
+// assertsHead holds the request to the binding constraint: it must assert that
+// main still is the snapshot that was loaded under the claim.
+func assertsHead(reqs []table.Requirement, head *int64) error {
+	for _, r := range reqs {
+		raw, err := json.Marshal(r)
+		if err != nil {
+			return fmt.Errorf("encode requirement %q: %w", r.GetType(), err)
+		}
+		var ref struct {
+			Type       string `json:"type"`
+			Ref        string `json:"ref"`
+			SnapshotID *int64 `json:"snapshot-id"`
+		}
+		if err := json.Unmarshal(raw, &ref); err != nil {
+			return fmt.Errorf("decode requirement %q: %w", r.GetType(), err)
+		}
+		if ref.Type != "assert-ref-snapshot-id" || ref.Ref != table.MainBranch {
+			continue
+		}
+		if head != nil && ref.SnapshotID != nil && *head == *ref.SnapshotID {
+			return nil
+		}
+
+		return fmt.Errorf("staged commit asserts another parent than the snapshot loaded under the claim: %w", ErrHalt)
+	}
+
+	return fmt.Errorf("staged commit does not assert the head of main: %w", ErrHalt)
+}
+
+func headOf(meta table.Metadata) int64 {
+	if s := meta.CurrentSnapshot(); s != nil {
+		return s.SnapshotID
+	}
+
+	return 0
+}
+
+func name(tbl *table.Table) string {
+	return identString(tbl.Identifier())
+}
+
+func identString(ident table.Identifier) string {
+	out := ""
+	for i, part := range ident {
+		if i > 0 {
+			out += "."
+		}
+		out += part
+	}
+
+	return out
+}
+
+// pause waits for d or until ctx ends; it reports whether the wait was whole.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

@@ -1,0 +1,205 @@
+package maintenance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/apache/iceberg-go/table"
+
+	"compactor/pkg/rewrite"
+)
+
+// OnConflict says what a round does when the catalog rejected its commit
+// although the claim is held.
+type OnConflict string
+
+// The reactions to a conflict.
+const (
+	// ConflictFails names the foreign snapshot and ends the step.
+	ConflictFails OnConflict = "fail"
+	// ConflictReplans plans and rewrites the round anew under the same claim.
+	// Finished work is never moved onto the new head.
+	ConflictReplans OnConflict = "replan"
+)
+
+// maxReplans bounds how often one round is done anew.
+const maxReplans = 3
+
+// CompactOptions say how a table is compacted.
+type CompactOptions struct {
+	Plan       rewrite.PlanOptions
+	MaxHold    time.Duration // longest time one claim is held; 0: one claim for all
+	MaxRounds  int           // most rounds; 0: no limit
+	DryRun     bool          // plan only: no claim, no write
+	Verify     bool          // re-read inputs and outputs before each commit
+	OnConflict OnConflict    // empty: ConflictFails
+}
+
+// Compact rewrites the small data files of a table, round by round, each round
+// under a claim of its own and with one commit to main. look is the table as it
+// was loaded without the claim: it only decides whether there is work at all.
+//
+// Errors: ErrClaimHeld, ErrClaimLost, ErrConflict, ErrAmbiguous, ErrHalt,
+// ErrPartial, ErrRefused, ErrStopped, or the failure of a part. The report is
+// valid with an error too and lists the rounds that were committed. A repeated
+// call is safe: it plans on what the table then is.
+func (m *Maintainer) Compact(ctx context.Context, look *table.Table, o CompactOptions) (StepReport, error) {
+	started := m.now()
+	c := &compaction{m: m, o: o, rep: StepReport{Step: StepCompact}, pace: pace{maxHold: o.MaxHold}}
+	c.rep.Rewritten.IndependentlyProven = true
+	err := c.run(ctx, look)
+	if err != nil && ctx.Err() != nil && !ends(err) {
+		err = errors.Join(ErrStopped, context.Cause(ctx), err)
+	}
+	if err != nil {
+		c.rep.Status = statusOf(err)
+		c.rep.Reason = reasonOf(err, c.rep)
+	}
+	c.rep.Duration = Seconds(m.now().Sub(started))
+
+	return c.rep, err
+}
+
+// ends tells the errors whose class stays what it is when the run is also
+// being stopped: they say something about the table.
+func ends(err error) bool {
+	for _, class := range []error{ErrAmbiguous, ErrConflict, ErrHalt, ErrClaimLost, rewrite.ErrIntegrity} {
+		if errors.Is(err, class) {
+			return true
+		}
+	}
+
+	return false
+}
+
+func reasonOf(err error, rep StepReport) string {
+	if errors.Is(err, ErrPartial) || errors.Is(err, ErrRefused) {
+		return rep.Reason
+	}
+
+	return err.Error()
+}
+
+// compaction is the state of one Compact call.
+type compaction struct {
+	m     *Maintainer
+	o     CompactOptions
+	rep   StepReport
+	pace  pace
+	ident table.Identifier
+	plan  *rewrite.Plan
+}
+
+func (c *compaction) run(ctx context.Context, tbl *table.Table) error {
+	c.ident = tbl.Identifier()
+	c.rep.SnapshotBefore, c.rep.SnapshotAfter = currentHead(tbl), currentHead(tbl)
+	plan, err := rewrite.NewPlan(ctx, tbl, c.o.Plan)
+	if err != nil {
+		return fmt.Errorf("plan %s: %w", name(tbl), err)
+	}
+	c.describePlan(plan)
+	switch {
+	case len(plan.Groups) == 0:
+		return c.nothing(plan)
+	case c.o.DryRun:
+		c.rep.Status = StatusPlanned
+		c.rep.Plan = planReport(plan, estimate(plan.Groups, c.o.MaxHold))
+		c.rep.Reason = fmt.Sprintf("would rewrite %d groups", len(plan.Groups))
+
+		return nil
+	}
+	c.plan = plan
+
+	return c.rounds(ctx)
+}
+
+func (c *compaction) describePlan(plan *rewrite.Plan) {
+	c.rep.Groups = len(plan.Groups)
+	c.rep.Before = TableSize{Files: plan.Live.Files, Bytes: plan.Live.Bytes, Rows: plan.Live.Rows}
+	c.rep.Refused = refusals(plan.Refused)
+}
+
+func refusals(in []rewrite.Refusal) []Refusal {
+	out := make([]Refusal, 0, len(in))
+	for _, r := range in {
+		out = append(out, Refusal{What: r.What, Reason: r.Reason, Files: r.Files, Bytes: r.Bytes})
+	}
+
+	return out
+}
+
+// nothing ends the step before a claim was taken: no work, or refused work.
+func (c *compaction) nothing(plan *rewrite.Plan) error {
+	if len(plan.Refused) > 0 {
+		c.rep.Reason = plan.Refused[0].What + ": " + plan.Refused[0].Reason
+
+		return fmt.Errorf("%s: %w", c.rep.Reason, ErrRefused)
+	}
+	c.rep.Status = StatusNothing
+	c.rep.Reason = plan.Reason
+
+	return nil
+}
+
+// rounds works until the plan is empty, a round fails, or max_rounds is
+// reached.
+func (c *compaction) rounds(ctx context.Context) error {
+	for n := 1; len(c.plan.Groups) > 0; n++ {
+		if c.o.MaxRounds > 0 && n > c.o.MaxRounds {
+			c.rep.GroupsLeft = len(c.plan.Groups)
+
+			break
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("before round %d: %w", n, context.Cause(ctx))
+		}
+		if err := c.round(ctx, n); err != nil {
+			c.rep.GroupsLeft = len(c.plan.Groups)
+
+			return fmt.Errorf("round %d: %w", n, err)
+		}
+	}
+
+	return c.finish()
+}
+
+func (c *compaction) finish() error {
+	committed := 0
+	for _, r := range c.rep.Rounds {
+		if r.SnapshotID != nil {
+			committed++
+		}
+	}
+	c.rep.Status = StatusDone
+	c.rep.Reason = fmt.Sprintf("%d of %d groups rewritten in %d commits", c.rep.done(), c.rep.Groups, committed)
+	if committed == 0 && len(c.rep.Failed)+len(c.rep.Refused) == 0 {
+		c.rep.Status = StatusNothing
+		c.rep.Reason = "another writer has done the work meanwhile"
+		if c.plan.Reason != "" {
+			c.rep.Reason = c.plan.Reason
+		}
+	}
+	if c.rep.GroupsLeft > 0 {
+		c.rep.Reason += fmt.Sprintf("; %d groups left after max_rounds %d", c.rep.GroupsLeft, c.o.MaxRounds)
+	}
+	if bad := len(c.rep.Failed) + len(c.rep.Refused); bad > 0 {
+		c.rep.Reason += fmt.Sprintf("; %d refused or failed", bad)
+
+		return fmt.Errorf("%s: %w", c.rep.Reason, ErrPartial)
+	}
+
+	return nil
+}
+
+func (s StepReport) done() int {
+	n := 0
+	for _, r := range s.Rounds {
+		if r.SnapshotID != nil {
+			n += r.Groups
+		}
+	}
+
+	return n
+}

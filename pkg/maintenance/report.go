@@ -1,0 +1,214 @@
+package maintenance
+
+import (
+	"errors"
+	"strconv"
+	"time"
+
+	"compactor/pkg/rewrite"
+)
+
+// Status is the outcome of a step on a table, as reports and exit codes name
+// it.
+type Status string
+
+// The outcomes. Conflict, ambiguous, lost and halt end all further work on
+// that table in the same run.
+const (
+	StatusDone      Status = "done"
+	StatusNothing   Status = "nothing-to-do"
+	StatusPlanned   Status = "planned" // dry run
+	StatusPartial   Status = "partial"
+	StatusRefused   Status = "refused"
+	StatusFailed    Status = "failed"
+	StatusConflict  Status = "conflict"
+	StatusAmbiguous Status = "ambiguous"
+	StatusHeld      Status = "held"
+	StatusLost      Status = "lost"
+	StatusHalt      Status = "halt"
+	StatusStopped   Status = "stopped"
+)
+
+// The steps.
+const (
+	StepCompact = "compact"
+)
+
+// Report is the one document of a run.
+type Report struct {
+	Program    string        `json:"program"`
+	Version    string        `json:"version"`
+	RunID      string        `json:"run_id"`
+	StartedAt  time.Time     `json:"started_at"`
+	FinishedAt time.Time     `json:"finished_at"`
+	DryRun     bool          `json:"dry_run,omitempty"`
+	Tables     []TableReport `json:"tables"`
+}
+
+// TableReport is what a run did to one table.
+type TableReport struct {
+	Table string       `json:"table"`
+	Steps []StepReport `json:"steps"`
+	Error string       `json:"error,omitempty"` // set when no step could start
+}
+
+// StepReport is what one step did to one table. Byte counts are bytes of data
+// files; durations are nanoseconds in Go and seconds in JSON.
+type StepReport struct {
+	Step           string        `json:"step"`
+	Status         Status        `json:"status"`
+	Reason         string        `json:"reason,omitempty"`
+	SnapshotBefore *int64        `json:"snapshot_before"`
+	SnapshotAfter  *int64        `json:"snapshot_after"`
+	Before         TableSize     `json:"before"`
+	Groups         int           `json:"groups"`
+	Rewritten      Change        `json:"rewritten"`
+	DeletesRemoved int           `json:"delete_files_removed"`
+	GroupsLeft     int           `json:"groups_left"`
+	Refused        []Refusal     `json:"refused,omitempty"`
+	Failed         []Refusal     `json:"failed,omitempty"`
+	Rounds         []RoundReport `json:"rounds,omitempty"`
+	Kept           []string      `json:"kept_files,omitempty"` // uncommitted files that may not be removed
+	Plan           *PlanReport   `json:"plan,omitempty"`       // dry run
+	Duration       Seconds       `json:"duration_seconds"`
+	ClaimWait      Seconds       `json:"claim_wait_seconds"`
+	ClaimHold      Seconds       `json:"claim_hold_seconds"`
+	LongestHold    Seconds       `json:"claim_longest_hold_seconds"`
+}
+
+// TableSize counts the live data files of the snapshot that was planned on.
+type TableSize struct {
+	Files int   `json:"files"`
+	Bytes int64 `json:"bytes"`
+	Rows  int64 `json:"rows"`
+}
+
+// Change is what a rewrite replaced.
+type Change struct {
+	FilesIn     int   `json:"files_in"`
+	FilesOut    int   `json:"files_out"`
+	BytesIn     int64 `json:"bytes_in"`
+	BytesOut    int64 `json:"bytes_out"`
+	RowsIn      int64 `json:"rows_in"`
+	RowsDeleted int64 `json:"rows_deleted"`
+	RowsOut     int64 `json:"rows_out"`
+	// IndependentlyProven is false when equality deletes were among the
+	// deletes that were applied: they are verified by re-reading instead.
+	IndependentlyProven bool `json:"independently_proven"`
+}
+
+// Refusal names what was left alone, or failed, and why.
+type Refusal struct {
+	What   string `json:"what"`
+	Reason string `json:"reason"`
+	Files  int    `json:"files,omitempty"`
+	Bytes  int64  `json:"bytes,omitempty"`
+}
+
+// RoundReport is one claim: what was committed under it and for how long
+// writers had to wait.
+type RoundReport struct {
+	Round      int     `json:"round"`
+	Groups     int     `json:"groups"`
+	Parent     *int64  `json:"parent_snapshot"`
+	SnapshotID *int64  `json:"snapshot"` // nil: nothing was committed
+	Change     Change  `json:"rewritten"`
+	ClaimWait  Seconds `json:"claim_wait_seconds"`
+	ClaimHold  Seconds `json:"claim_hold_seconds"`
+	Found      bool    `json:"found_by_search,omitempty"` // the answer to the commit was unclear
+}
+
+// PlanReport is the plan of a dry run, groups in execution order.
+type PlanReport struct {
+	SnapshotID      int64       `json:"snapshot"`
+	EstimatedRounds int         `json:"estimated_rounds"`
+	Groups          []GroupPlan `json:"groups"`
+}
+
+// GroupPlan is one planned group.
+type GroupPlan struct {
+	ID        string   `json:"id"`
+	SpecID    int      `json:"spec_id"`
+	Partition string   `json:"partition"`
+	Files     []string `json:"files"`
+	Bytes     int64    `json:"bytes"`
+	Rows      int64    `json:"rows"`
+	Outputs   int      `json:"expected_outputs"`
+}
+
+// Seconds is a duration that JSON shows in seconds.
+type Seconds time.Duration
+
+// MarshalJSON writes seconds with millisecond precision.
+func (s Seconds) MarshalJSON() ([]byte, error) {
+	return []byte(formatSeconds(time.Duration(s))), nil
+}
+
+func formatSeconds(d time.Duration) string {
+	return strconv.FormatFloat(d.Seconds(), 'f', 3, 64)
+}
+
+func (c *Change) add(o Change) {
+	c.FilesIn += o.FilesIn
+	c.FilesOut += o.FilesOut
+	c.BytesIn += o.BytesIn
+	c.BytesOut += o.BytesOut
+	c.RowsIn += o.RowsIn
+	c.RowsDeleted += o.RowsDeleted
+	c.RowsOut += o.RowsOut
+	c.IndependentlyProven = c.IndependentlyProven && o.IndependentlyProven
+}
+
+func changeOf(results []rewrite.Result) Change {
+	sum := Change{IndependentlyProven: true}
+	for _, r := range results {
+		sum.add(Change{
+			FilesIn: len(r.Group.Files), FilesOut: len(r.Outputs),
+			BytesIn: r.BytesIn, BytesOut: r.BytesOut,
+			RowsIn: r.RowsIn, RowsDeleted: r.RowsDeleted, RowsOut: r.RowsOut,
+			IndependentlyProven: r.IndependentlyProven,
+		})
+	}
+
+	return sum
+}
+
+func planReport(p *rewrite.Plan, rounds int) *PlanReport {
+	out := &PlanReport{SnapshotID: p.SnapshotID, EstimatedRounds: rounds}
+	for _, g := range p.Groups {
+		gp := GroupPlan{ID: g.ID, SpecID: g.SpecID, Partition: g.Partition, Bytes: g.Bytes, Rows: g.Rows, Outputs: g.Outputs}
+		for _, f := range g.Files {
+			gp.Files = append(gp.Files, f.Data.FilePath())
+		}
+		out.Groups = append(out.Groups, gp)
+	}
+
+	return out
+}
+
+// statusOf maps a step's error to its status. Errors of the claim are mapped
+// by the caller that knows the claim's package.
+func statusOf(err error) Status {
+	switch {
+	case err == nil:
+		return StatusDone
+	case errors.Is(err, ErrHalt), errors.Is(err, rewrite.ErrIntegrity):
+		return StatusHalt
+	case errors.Is(err, ErrAmbiguous):
+		return StatusAmbiguous
+	case errors.Is(err, ErrConflict):
+		return StatusConflict
+	case errors.Is(err, ErrClaimLost):
+		return StatusLost
+	case errors.Is(err, ErrClaimHeld):
+		return StatusHeld
+	case errors.Is(err, ErrStopped):
+		return StatusStopped
+	case errors.Is(err, ErrRefused):
+		return StatusRefused
+	case errors.Is(err, ErrPartial):
+		return StatusPartial
+	default:
+		return StatusFailed
+	}
+}

@@ -1,0 +1,243 @@
+package maintenance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/apache/iceberg-go"
+	"github.com/apache/iceberg-go/table"
+
+	"compactor/pkg/rewrite"
+)
+
+// round is one claim and at most one commit. It returns after the claim was
+// released, whatever happened.
+func (c *compaction) round(ctx context.Context, n int) (err error) {
+	claim, err := c.m.Claimer.Acquire(ctx, c.ident)
+	if err != nil {
+		return fmt.Errorf("claim %s: %w", identString(c.ident), err)
+	}
+	rep := RoundReport{Round: n, ClaimWait: Seconds(claim.Waited())}
+	held := c.m.now()
+	defer func() {
+		if rerr := claim.Release(ctx); rerr != nil {
+			c.m.Log.Warn().Err(rerr).Str("table", identString(c.ident)).Msg("claim release")
+		}
+		rep.ClaimHold = Seconds(c.m.now().Sub(held))
+		c.close(rep)
+	}()
+	for attempt := 0; ; attempt++ {
+		err = c.attempt(claim, n, &rep)
+		if err == nil || c.o.OnConflict != ConflictReplans || !errors.Is(err, ErrConflict) || attempt >= maxReplans {
+			break
+		}
+		c.m.Log.Warn().Err(err).Str("table", identString(c.ident)).Msg("conflict, planning the round anew")
+	}
+
+	return lostOr(ctx, claim, err)
+}
+
+// lostOr calls an error what it is when the work died with its claim.
+func lostOr(ctx context.Context, claim Claim, err error) error {
+	if err == nil || ctx.Err() != nil || claim.Context().Err() == nil || ends(err) {
+		return err
+	}
+
+	return errors.Join(ErrClaimLost, context.Cause(claim.Context()), err)
+}
+
+// close adds a finished round to the step's report.
+func (c *compaction) close(r RoundReport) {
+	c.rep.Rounds = append(c.rep.Rounds, r)
+	c.rep.ClaimWait += r.ClaimWait
+	c.rep.ClaimHold += r.ClaimHold
+	c.rep.LongestHold = max(c.rep.LongestHold, r.ClaimHold)
+	if r.SnapshotID == nil {
+		return
+	}
+	c.rep.Rewritten.add(r.Change)
+	c.rep.SnapshotAfter = r.SnapshotID
+}
+
+// attempt loads, plans, rewrites, proves and commits once, all under the
+// claim. What it wrote and did not commit is removed, unless the commit may
+// have happened.
+func (c *compaction) attempt(claim Claim, n int, rep *RoundReport) error {
+	started := c.m.now()
+	tbl, groups, err := c.prepare(claim.Context(), n)
+	if err != nil || len(groups) == 0 {
+		return err
+	}
+	rep.Parent = currentHead(tbl)
+	busy := c.m.now()
+	results, err := c.m.Rewriter.Rewrite(claim.Context(), tbl, groups)
+	if err != nil {
+		return fmt.Errorf("rewrite %d groups of %s: %w", len(groups), name(tbl), err)
+	}
+	rewriting := c.m.now().Sub(busy)
+	good := c.sortOut(results)
+	if len(good) == 0 {
+		c.plan = c.plan.Drop(groups)
+
+		return nil
+	}
+	proof, err := c.prove(claim.Context(), tbl, good)
+	if err != nil {
+		c.discard(claim.Context(), tbl, good)
+
+		return err
+	}
+	res, err := c.commitRound(claim, n, tbl, good, proof)
+	if err != nil {
+		return err
+	}
+	rep.Groups, rep.Change, rep.SnapshotID, rep.Found = len(good), changeOf(good), &res.SnapshotID, res.FoundBySearch
+	c.rep.DeletesRemoved += len(proof.DeadDeletes)
+	c.plan = c.plan.Drop(groups)
+	c.pace.learn(rep.Change.BytesIn, rewriting, c.m.now().Sub(started))
+	c.m.Log.Info().Str("table", name(tbl)).Int("round", n).Int64("snapshot_id", res.SnapshotID).
+		Int("files_in", rep.Change.FilesIn).Int("files_out", rep.Change.FilesOut).Msg("round committed")
+
+	return nil
+}
+
+// prepare loads the table under the claim (the CAS parent) and picks the
+// groups of this round. The first round plans on the head it finds, which may
+// be newer than the one that was looked at; later rounds keep their list and
+// check it against the new head.
+func (c *compaction) prepare(ctx context.Context, n int) (*table.Table, []rewrite.Group, error) {
+	tbl, err := c.m.Catalog.LoadTable(ctx, c.ident)
+	if err != nil {
+		return nil, nil, fmt.Errorf("load %s under the claim: %w", identString(c.ident), err)
+	}
+	if n == 1 {
+		c.plan, err = rewrite.NewPlan(ctx, tbl, c.o.Plan)
+	} else {
+		c.plan, err = c.plan.Refresh(ctx, tbl)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("plan %s under the claim: %w", name(tbl), err)
+	}
+	if n == 1 {
+		c.describePlan(c.plan)
+		c.rep.SnapshotBefore, c.rep.SnapshotAfter = currentHead(tbl), currentHead(tbl)
+	}
+	take := c.pace.take(c.plan.Groups)
+
+	return tbl, c.plan.Groups[:take], nil
+}
+
+// sortOut separates the groups that failed and names them in the report.
+func (c *compaction) sortOut(results []rewrite.Result) []rewrite.Result {
+	good := make([]rewrite.Result, 0, len(results))
+	for _, r := range results {
+		if r.Err == nil {
+			good = append(good, r)
+
+			continue
+		}
+		c.rep.Failed = append(c.rep.Failed, Refusal{
+			What: "group " + r.Group.ID, Reason: r.Err.Error(), Files: len(r.Group.Files), Bytes: r.Group.Bytes,
+		})
+		c.m.Log.Error().Err(r.Err).Str("table", identString(c.ident)).Str("group", r.Group.ID).Msg("group failed")
+	}
+
+	return good
+}
+
+func (c *compaction) prove(ctx context.Context, tbl *table.Table, good []rewrite.Result) (rewrite.Proof, error) {
+	proof, err := c.m.Rewriter.Prove(ctx, tbl, c.plan, good)
+	if err != nil {
+		return rewrite.Proof{}, fmt.Errorf("prove rewrite of %s: %w", name(tbl), err)
+	}
+	if !c.o.Verify {
+		return proof, nil
+	}
+	if err := c.m.Rewriter.Verify(ctx, tbl, good); err != nil {
+		return rewrite.Proof{}, fmt.Errorf("verify rewrite of %s: %w", name(tbl), err)
+	}
+
+	return proof, nil
+}
+
+// commitRound stages the snapshot, sends it through the guarded commit, and
+// removes what is certainly not referenced when that failed.
+func (c *compaction) commitRound(claim Claim, n int, tbl *table.Table, good []rewrite.Result,
+	proof rewrite.Proof,
+) (commitResult, error) {
+	rec := &recorder{}
+	round := strconv.Itoa(n)
+	staged, err := stage(claim.Context(), rec.bind(tbl), good, proof, c.m.summary(round))
+	if err != nil {
+		c.undo(claim.Context(), tbl, good, rec)
+
+		return commitResult{}, err
+	}
+	req := commitRequest{base: tbl, staged: staged, round: round, outputs: outputPaths(good)}
+	res, err := c.m.commit(claim.Context(), claim, req)
+	switch {
+	case err == nil:
+		return res, nil
+	case res.DidNotHappen:
+		c.undo(claim.Context(), tbl, good, rec)
+	default:
+		c.rep.Kept = append(append(c.rep.Kept, req.outputs...), rec.created()...)
+	}
+
+	return res, err
+}
+
+// stage builds the snapshot of a round on the loaded table: its manifests and
+// manifest list are written, the catalog is not asked.
+func stage(ctx context.Context, tbl *table.Table, good []rewrite.Result, proof rewrite.Proof,
+	summary iceberg.Properties,
+) (table.TableCommit, error) {
+	tx := tbl.NewTransaction()
+	if err := tx.AssertRefSnapshotID(table.MainBranch); err != nil {
+		return table.TableCommit{}, fmt.Errorf("pin main of %s: %w", name(tbl), err)
+	}
+	if err := rewrite.Stage(ctx, tx, good, proof, summary); err != nil {
+		return table.TableCommit{}, fmt.Errorf("stage rewrite of %s: %w", name(tbl), err)
+	}
+	staged, err := tx.TableCommit()
+	if err != nil {
+		return table.TableCommit{}, fmt.Errorf("stage commit of %s: %w", name(tbl), err)
+	}
+
+	return staged, nil
+}
+
+// discard removes the data files of a rewrite that will not be committed.
+func (c *compaction) discard(ctx context.Context, tbl *table.Table, results []rewrite.Result) {
+	ctx, cancel := afterwards(ctx)
+	defer cancel()
+	if _, err := c.m.Rewriter.RemoveOutputs(ctx, tbl, results); err != nil {
+		c.m.Log.Warn().Err(err).Str("table", name(tbl)).Msg("uncommitted files are left behind")
+		c.rep.Kept = append(c.rep.Kept, outputPaths(results)...)
+	}
+}
+
+// undo removes everything a round wrote, after it became certain that its
+// commit did not happen.
+func (c *compaction) undo(ctx context.Context, tbl *table.Table, results []rewrite.Result, rec *recorder) {
+	c.discard(ctx, tbl, results)
+	ctx, cancel := afterwards(ctx)
+	defer cancel()
+	if err := rec.remove(ctx, tbl); err != nil {
+		c.m.Log.Warn().Err(err).Str("table", name(tbl)).Msg("staged metadata files are left behind")
+		c.rep.Kept = append(c.rep.Kept, rec.created()...)
+	}
+}
+
+func outputPaths(results []rewrite.Result) []string {
+	var paths []string
+	for _, r := range results {
+		for _, f := range r.Outputs {
+			paths = append(paths, f.FilePath())
+		}
+	}
+
+	return paths
+}
