@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"compactor/internal/version"
+)
+
+// environment is what the program takes from its process.
+type environment struct {
+	args   []string
+	getenv func(string) (string, bool)
+	stdout io.Writer
+	stderr io.Writer
+}
+
+// run parses the command line and runs the command. Its error decides the exit
+// code (see exit.go).
+func run(ctx context.Context, env environment) error {
+	app := newApp(env)
+
+	return app.RunContext(ctx, flagsFirst(app, env.args)) //nolint:wrapcheck // Commands return errors that say what and where.
+}
+
+func newApp(env environment) *cli.App {
+	app := &cli.App{
+		Name:            "compactor",
+		Usage:           "keep Apache Iceberg tables healthy, under the table's claim",
+		UsageText:       "compactor [global flags] COMMAND [flags] TABLE...",
+		Description:     "TABLE is namespace.table. Secrets are never flags: set them in the environment or in files.",
+		Version:         version.Get().String(),
+		Writer:          env.stdout,
+		ErrWriter:       env.stderr,
+		HideVersion:     true,
+		HideHelpCommand: true,
+		Flags:           commonFlags(),
+		Commands: []*cli.Command{
+			compactCommand(env), runCommand(env), configCommand(env), demoCommand(env), versionCommand(env),
+		},
+		// The codes come from errors and main ends the process.
+		ExitErrHandler: func(*cli.Context, error) {},
+		OnUsageError:   onUsageError,
+		Action:         withoutCommand,
+	}
+	app.CustomAppHelpTemplate = cli.AppHelpTemplate + exitCodeHelp()
+	for _, c := range app.Commands {
+		prepare(c)
+	}
+
+	return app
+}
+
+// prepare gives a command what all commands share.
+func prepare(c *cli.Command) {
+	c.OnUsageError = onUsageError
+	c.HideHelpCommand = true
+	for _, sub := range c.Subcommands {
+		prepare(sub)
+	}
+	if c.Action != nil {
+		c.CustomHelpTemplate = cli.CommandHelpTemplate + exitCodeHelp()
+	}
+}
+
+func exitCodeHelp() string {
+	var b strings.Builder
+	b.WriteString("\nEXIT CODES:\n")
+	if err := writeExitCodes(&b); err != nil {
+		return ""
+	}
+
+	return b.String()
+}
+
+func onUsageError(c *cli.Context, err error, _ bool) error {
+	where := "compactor"
+	if c.Command != nil && c.Command.Name != "" {
+		where = c.Command.HelpName
+	}
+
+	return usagef("%s: %w; see %s --help", where, err, where)
+}
+
+// withoutCommand runs when no command matched.
+func withoutCommand(c *cli.Context) error {
+	if !c.Args().Present() {
+		if err := cli.ShowAppHelp(c); err != nil {
+			return fmt.Errorf("show help: %w", err)
+		}
+
+		return usagef("no command given")
+	}
+
+	return usagef("unknown command %q; see compactor --help", c.Args().First())
+}
+
+var errNoTable = errors.New("no TABLE given; name it as namespace.table")
+
+// tables returns the identifiers of the positional arguments.
+func tables(c *cli.Context) ([][]string, error) {
+	if !c.Args().Present() {
+		return nil, &usageError{errNoTable}
+	}
+	var out [][]string
+	for _, arg := range c.Args().Slice() {
+		ident, err := parseTable(arg)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, ident)
+	}
+
+	return out, nil
+}
+
+// parseTable splits namespace.table. A part that holds a dot is written in
+// double quotes, with "" for a quote inside it.
+func parseTable(arg string) ([]string, error) {
+	var parts []string
+	var part strings.Builder
+	quoted, opened := false, false
+	for i := 0; i < len(arg); i++ {
+		switch ch := arg[i]; {
+		case quoted && ch == '"' && i+1 < len(arg) && arg[i+1] == '"':
+			part.WriteByte('"')
+			i++
+		case ch == '"' && (quoted || part.Len() == 0 && !opened):
+			quoted, opened = !quoted, true
+		case ch == '.' && !quoted:
+			parts = append(parts, part.String())
+			part.Reset()
+			opened = false
+		default:
+			part.WriteByte(ch)
+		}
+	}
+	parts = append(parts, part.String())
+	if quoted {
+		return nil, usagef("TABLE %s: a double quote is not closed", arg)
+	}
+	for _, p := range parts {
+		if p == "" {
+			return nil, usagef("TABLE %q: write namespace.table; an empty name is not allowed", arg)
+		}
+	}
+	if len(parts) < 2 {
+		return nil, usagef("TABLE %q has no namespace; write namespace.table", arg)
+	}
+
+	return parts, nil
+}

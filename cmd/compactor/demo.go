@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/apache/iceberg-go/table"
+	"github.com/dustin/go-humanize"
+	"github.com/rs/zerolog"
+	"github.com/urfave/cli/v2"
+
+	"compactor/internal/catalog"
+	"compactor/internal/config"
+	"compactor/internal/demo"
+	"compactor/internal/store"
+	"compactor/pkg/maintenance"
+)
+
+// demoMarker says that a folder was made by an earlier demo and may be
+// replaced.
+const demoMarker = ".compactor-demo"
+
+func demoCommand(env environment) *cli.Command {
+	return &cli.Command{
+		Name:      "demo",
+		Usage:     "make a fragmented table in a folder and run the real job on it, end to end",
+		ArgsUsage: " ",
+		Description: "Makes a new SQLite catalog and a warehouse in a folder, with a table of 500 small files in\n" +
+			"3 partitions, some deletes and a tag; compacts it under a file claim; shows the table before and\n" +
+			"after, and that every row is still there. The folder stays, to look at it further.",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "dir", Usage: "`FOLDER` of the demo; an earlier demo in it is replaced", Value: "compactor-demo"},
+		},
+		Action: func(c *cli.Context) error { return runDemo(c.Context, env, c.String("dir")) },
+	}
+}
+
+// runDemo shows the whole job. It fails when a row is missing afterwards.
+func runDemo(ctx context.Context, env environment, dir string) error {
+	say := func(format string, args ...any) {
+		fmt.Fprintf(env.stdout, format+"\n", args...) //nolint:errcheck // A closed terminal ends the program by signal.
+	}
+	abs, err := freshFolder(dir)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(abs, "compactor.yaml")
+	if err := os.WriteFile(file, []byte(demoConfig(abs)), 0o600); err != nil {
+		return fmt.Errorf("write demo configuration: %w", err)
+	}
+	name := strings.Join(demo.Ident(), ".")
+	say("1. making %s in %s: %d small files, %d partitions, deletes, a tag", name, dir, demo.Files, len(demo.Regions()))
+	before, rowsBefore, err := demoTable(ctx, env, file, true)
+	if err != nil {
+		return err
+	}
+	command := []string{"compactor", "run", "--config", file, name}
+	say("2. running the job: %s\n", strings.Join(command, " "))
+	job := env
+	job.args = append(command[:2:2], append([]string{"--log-level", "warn"}, command[2:]...)...)
+	if err := run(ctx, job); err != nil {
+		return err
+	}
+	after, rowsAfter, err := demoTable(ctx, env, file, false)
+	if err != nil {
+		return err
+	}
+	say("\n3. the table before and after")
+	if err := writeComparison(env.stdout, before, after); err != nil {
+		return err
+	}
+	if rowsBefore != rowsAfter {
+		return fmt.Errorf("rows differ: before %s, after %s: %w", rowsBefore, rowsAfter, maintenance.ErrHalt)
+	}
+	say("\nrows identical: %s", rowsAfter)
+	say("\nlook further:\n  %s\n  %s\n  %s",
+		"compactor compact --dry-run --config "+file+" "+name,
+		"compactor config show --config "+file,
+		"sqlite3 "+filepath.Join(abs, "catalog.db")+" 'select * from iceberg_tables'")
+
+	return nil
+}
+
+// freshFolder makes dir, or empties it when it holds an earlier demo. A folder
+// with anything else in it is refused.
+func freshFolder(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("resolve folder %s: %w", dir, err)
+	}
+	entries, err := os.ReadDir(abs)
+	switch {
+	case err == nil && len(entries) > 0:
+		if _, merr := os.Stat(filepath.Join(abs, demoMarker)); merr != nil {
+			return "", usagef("folder %s is not empty and was not made by a demo; name another with --dir", dir)
+		}
+		if err := os.RemoveAll(abs); err != nil {
+			return "", fmt.Errorf("remove earlier demo %s: %w", dir, err)
+		}
+	case err != nil && !errors.Is(err, os.ErrNotExist):
+		return "", usagef("folder %s: %w; name another with --dir", dir, err)
+	}
+	for _, sub := range []string{"warehouse", "claims"} {
+		if err := os.MkdirAll(filepath.Join(abs, sub), 0o750); err != nil {
+			return "", fmt.Errorf("make folder %s: %w", dir, err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(abs, demoMarker), nil, 0o600); err != nil {
+		return "", fmt.Errorf("mark folder %s: %w", dir, err)
+	}
+
+	return abs, nil
+}
+
+func demoConfig(dir string) string {
+	return fmt.Sprintf(`# The catalog, the warehouse and the claims of the demo, all in one folder.
+catalog:
+  type: sql
+  name: demo
+  uri: %q
+  warehouse: %q
+claim:
+  mode: file
+  dir: %q
+  realm: demo
+`, "sqlite:"+filepath.Join(dir, "catalog.db"), "file://"+filepath.Join(dir, "warehouse"), filepath.Join(dir, "claims"))
+}
+
+// size is what a newcomer compares.
+type tableSize struct{ files, deleteFiles, bytes, snapshots, rows int64 }
+
+// demoTable opens the catalog of the demo, makes the table when asked to, and
+// measures it.
+func demoTable(ctx context.Context, env environment, file string, build bool) (tableSize, demo.Fingerprint, error) {
+	cfg, err := config.Load(config.Source{Path: file, Env: env.getenv, ReadFile: os.ReadFile})
+	if err != nil {
+		return tableSize{}, demo.Fingerprint{}, &usageError{err}
+	}
+	s := &session{cfg: cfg, counters: &store.Counters{}, log: zerolog.Nop(), started: time.Now()}
+	cat, err := catalog.Open(ctx, s.catalogOptions())
+	if err != nil {
+		return tableSize{}, demo.Fingerprint{}, fmt.Errorf("open demo catalog: %w", err)
+	}
+	s.catalog = cat
+	defer s.close()
+	var tbl *table.Table
+	if build {
+		tbl, err = demo.Build(ctx, cat.Iceberg())
+	} else {
+		tbl, err = cat.LoadTable(ctx, demo.Ident())
+	}
+	if err != nil {
+		return tableSize{}, demo.Fingerprint{}, fmt.Errorf("demo table: %w", err)
+	}
+	rows, err := demo.Take(ctx, tbl)
+	if err != nil {
+		return tableSize{}, demo.Fingerprint{}, fmt.Errorf("read demo table: %w", err)
+	}
+	size, err := measure(ctx, tbl)
+	size.rows = rows.Rows
+
+	return size, rows, err
+}
+
+// measure counts what the current snapshot consists of.
+func measure(ctx context.Context, tbl *table.Table) (tableSize, error) {
+	out := tableSize{snapshots: int64(len(tbl.Metadata().Snapshots()))}
+	fio, err := tbl.FS(ctx)
+	if err != nil {
+		return out, fmt.Errorf("open file io: %w", err)
+	}
+	manifests, err := tbl.CurrentSnapshot().Manifests(fio)
+	if err != nil {
+		return out, fmt.Errorf("read manifest list: %w", err)
+	}
+	for _, m := range manifests {
+		for entry, err := range m.Entries(fio, true) {
+			if err != nil {
+				return out, fmt.Errorf("read manifest %s: %w", m.FilePath(), err)
+			}
+			out.bytes += entry.DataFile().FileSizeBytes()
+			if m.ManifestContent() == 0 {
+				out.files++
+			} else {
+				out.deleteFiles++
+			}
+		}
+	}
+
+	return out, nil
+}
+
+func writeComparison(w io.Writer, before, after tableSize) error {
+	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', tabwriter.AlignRight)
+	row := func(label, b, a string) { fmt.Fprintf(tw, "%s\t%s\t%s\t\n", label, b, a) } //nolint:errcheck // Flush returns it.
+	row("", "before", "after")
+	for _, r := range []struct {
+		label string
+		b, a  int64
+	}{
+		{"data files", before.files, after.files},
+		{"delete files", before.deleteFiles, after.deleteFiles},
+		{"snapshots", before.snapshots, after.snapshots},
+		{"rows", before.rows, after.rows},
+	} {
+		row(r.label, humanize.Comma(r.b), humanize.Comma(r.a))
+	}
+	row("bytes", humanize.IBytes(uint64(before.bytes)), humanize.IBytes(uint64(after.bytes))) //nolint:gosec // Sums of file sizes.
+	if err := tw.Flush(); err != nil {
+		return fmt.Errorf("write comparison: %w", err)
+	}
+
+	return nil
+}

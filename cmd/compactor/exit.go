@@ -1,0 +1,132 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"compactor/pkg/claim"
+	"compactor/pkg/maintenance"
+	"compactor/pkg/rewrite"
+)
+
+// exitRule maps a class of errors to an exit code. Rules are tried from the
+// top: the first that matches decides, so that a run over several tables ends
+// with its worst outcome.
+type exitRule struct {
+	code    int
+	meaning string
+	matches func(error) bool
+}
+
+func is(targets ...error) func(error) bool {
+	return func(err error) bool {
+		for _, t := range targets {
+			if errors.Is(err, t) {
+				return true
+			}
+		}
+
+		return false
+	}
+}
+
+// exitRules is the one table of exit codes: the program, its help, and
+// docs/operations.md are made from it.
+func exitRules() []exitRule {
+	return []exitRule{
+		{12, "halt: an integrity check failed; nothing was committed; do not retry, look", is(maintenance.ErrHalt, rewrite.ErrIntegrity)},
+		{5, "ambiguous: it could not be learnt whether the commit happened; no file was deleted", is(maintenance.ErrAmbiguous)},
+		{4, "conflict: the catalog rejected the commit under a held claim: some writer does not take the claim; the foreign snapshot is named", is(maintenance.ErrConflict)},
+		{11, "lost: the claim was lost, nothing was committed in that round", is(maintenance.ErrClaimLost, claim.ErrLost)},
+		{130, "SIGINT: stopped cleanly", stoppedBy("interrupt")},
+		{143, "SIGTERM: stopped cleanly", stoppedBy("terminated")},
+		{10, "held: the claim was not granted within the timeout; the holder and its age are named", is(maintenance.ErrClaimHeld, claim.ErrHeld)},
+		{2, "usage or configuration (also: PostgreSQL is a standby, TLS, pooler, missing grants)", isUsage},
+		{3, "partial: some steps, groups or tables were refused or failed, the rest is done", is(maintenance.ErrPartial, maintenance.ErrRefused)},
+		{1, "failed (also: PostgreSQL, catalog or store unreachable); nothing committed for the failing step", func(err error) bool { return err != nil }},
+		{0, "done, or nothing to do", func(err error) bool { return err == nil }},
+	}
+}
+
+// exitCode is the only way from an error to the status of the process.
+func exitCode(err error) int {
+	for _, r := range exitRules() {
+		if r.matches(err) {
+			return r.code
+		}
+	}
+
+	return 1
+}
+
+// severity orders codes over several tables, worst first.
+var severity = [...]int{12, 5, 4, 11, 143, 130, 10, 2, 1, 3, 0}
+
+// worst returns the error that decides the exit code of a run.
+func worst(errs []error) error {
+	for _, code := range severity {
+		for _, err := range errs {
+			if err != nil && exitCode(err) == code {
+				return err
+			}
+		}
+	}
+
+	return nil
+}
+
+func stoppedBy(signal string) func(error) bool {
+	return func(err error) bool {
+		var s *signalError
+
+		return errors.As(err, &s) && s.signal.String() == signal
+	}
+}
+
+// usageError is a wrong command line or configuration.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+func usagef(format string, args ...any) error {
+	return &usageError{fmt.Errorf(format, args...)}
+}
+
+func isUsage(err error) bool {
+	var u *usageError
+	var s *claim.SetupError
+
+	return errors.As(err, &u) || errors.As(err, &s)
+}
+
+// reportedError was already shown to the user as part of the report.
+type reportedError struct{ err error }
+
+func (e *reportedError) Error() string { return e.err.Error() }
+func (e *reportedError) Unwrap() error { return e.err }
+
+func wasReported(err error) bool {
+	var r *reportedError
+
+	return errors.As(err, &r)
+}
+
+// writeExitCodes prints the table in ascending order.
+func writeExitCodes(w io.Writer) error {
+	var b strings.Builder
+	for _, code := range [...]int{0, 1, 2, 3, 4, 5, 10, 11, 12, 130, 143} {
+		for _, r := range exitRules() {
+			if r.code == code {
+				fmt.Fprintf(&b, "%4d  %s\n", r.code, r.meaning)
+			}
+		}
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("write exit codes: %w", err)
+	}
+
+	return nil
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"slices"
+
+	"github.com/urfave/cli/v2"
+)
+
+// keyFlag is a flag that sets a key of the configuration.
+type keyFlag struct{ flag, key, value, usage string }
+
+// catalogFlags, claimFlags and compactFlags list the flags that override the
+// configuration file, with the key that each one sets.
+func catalogFlags() []keyFlag {
+	return []keyFlag{
+		{"catalog-type", "catalog.type", "TYPE", "catalog `TYPE`: rest, sql or glue"},
+		{"catalog-uri", "catalog.uri", "URI", "catalog `URI`"},
+		{"warehouse", "catalog.warehouse", "NAME", "warehouse `NAME` or location"},
+		{"s3-endpoint", "storage.s3.endpoint", "URL", "S3 endpoint `URL`; empty for AWS"},
+		{"s3-region", "storage.s3.region", "REGION", "S3 `REGION`"},
+		{"s3-url-style", "storage.s3.url_style", "STYLE", "`STYLE` of S3 addresses: path or vhost"},
+	}
+}
+
+func claimFlags() []keyFlag {
+	return []keyFlag{
+		{"claim-mode", "claim.mode", "MODE", "claim `MODE`: auto, coldfront, advisory, file or none"},
+		{"claim-realm", "claim.realm", "REALM", "`REALM` of the claim's key (default: the warehouse name)"},
+		{"claim-dir", "claim.dir", "DIR", "`DIR` of the lock files in mode file"},
+		{"claim-pooler", "claim.pooler", "WHAT", "`WHAT` to do about a connection pooler: refuse or session"},
+		{"claim-timeout", "claim.timeout", "DURATION", "wait at most `DURATION` for the claim (default: 10m; 0 waits for ever)"},
+		{"max-hold", "claim.max_hold", "DURATION", "hold one claim for about `DURATION` (default: 15s; 0 holds one claim for all the work)"},
+		{"max-rounds", "claim.max_rounds", "N", "at most `N` claims per step (default: 20)"},
+	}
+}
+
+func compactKeyFlags() []keyFlag {
+	return []keyFlag{
+		{"target-file-size", "defaults.compact.target_file_size", "SIZE", "write files of about `SIZE` (default: the table's write.target-file-size-bytes, or 512MiB)"},
+		{"min-file-size", "defaults.compact.min_file_size", "SIZE", "rewrite files smaller than `SIZE` (default: 75 % of the target)"},
+		{"max-file-size", "defaults.compact.max_file_size", "SIZE", "rewrite files larger than `SIZE` (default: 180 % of the target)"},
+		{"min-input-files", "defaults.compact.min_input_files", "N", "rewrite a group of at least `N` files (default: 5)"},
+		{"delete-file-threshold", "defaults.compact.delete_file_threshold", "N", "rewrite a file with at least `N` delete files (default: 0, never for their number)"},
+		{"delete-ratio-threshold", "defaults.compact.delete_ratio_threshold", "RATIO", "rewrite a file when at least this `RATIO` of its rows is deleted (default: 0.3)"},
+		{"max-group-size", "defaults.compact.max_group_size", "SIZE", "read at most `SIZE` per group (default: 100GiB, and 2 x target while max-hold is not 0)"},
+	}
+}
+
+func stringFlags(defs []keyFlag, category string) []cli.Flag {
+	out := make([]cli.Flag, 0, len(defs))
+	for _, d := range defs {
+		out = append(out, &cli.StringFlag{Name: d.flag, Usage: d.usage, Category: category})
+	}
+
+	return out
+}
+
+// commonFlags may stand before or after the command.
+func commonFlags() []cli.Flag {
+	flags := []cli.Flag{
+		&cli.StringFlag{Name: "config", Usage: "configuration `FILE` (environment: COMPACTOR_CONFIG)"},
+		outputFlag(),
+		&cli.StringFlag{Name: "log-level", Usage: "log from `LEVEL` on: debug, info, warn or error", DefaultText: "info"},
+		&cli.StringFlag{Name: "log-format", Usage: "`FORMAT` of log lines: auto (console on a terminal, json elsewhere), console or json", DefaultText: "auto"},
+		&cli.BoolFlag{Name: "quiet", Usage: "no progress, no log lines below warn"},
+		&cli.StringFlag{Name: "memory", Usage: "use at most about `SIZE` of memory for the work", DefaultText: "three quarters of the container's or machine's memory, at most 4GiB"},
+		&cli.IntFlag{Name: "parallel", Usage: "rewrite `N` groups of a table at a time", DefaultText: "number of processors"},
+	}
+	flags = append(flags, stringFlags(catalogFlags(), "Catalog and storage:")...)
+
+	return append(flags, stringFlags(claimFlags(), "Claim:")...)
+}
+
+// lookup returns the value of a flag, wherever on the command line it stood.
+func lookup(c *cli.Context, name string) (string, bool) {
+	for _, ctx := range c.Lineage() {
+		if ctx.Command == nil && ctx.App == nil {
+			continue
+		}
+		if slices.Contains(ctx.LocalFlagNames(), name) {
+			return ctx.String(name), true
+		}
+	}
+
+	return "", false
+}
+
+// isOn reports a boolean flag, wherever it stood.
+func isOn(c *cli.Context, name string) bool {
+	for _, ctx := range c.Lineage() {
+		if slices.Contains(ctx.LocalFlagNames(), name) {
+			return ctx.Bool(name)
+		}
+	}
+
+	return false
+}
+
+// number returns an integer flag, or 0 when it was not given.
+func number(c *cli.Context, name string) int {
+	for _, ctx := range c.Lineage() {
+		if slices.Contains(ctx.LocalFlagNames(), name) {
+			return ctx.Int(name)
+		}
+	}
+
+	return 0
+}
+
+// configKeys returns what the command line sets of the configuration.
+func configKeys(c *cli.Context) map[string]string {
+	keys := map[string]string{}
+	for _, def := range slices.Concat(catalogFlags(), claimFlags(), compactKeyFlags()) {
+		if v, ok := lookup(c, def.flag); ok {
+			keys[def.key] = v
+		}
+	}
+
+	return keys
+}

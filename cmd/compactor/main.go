@@ -1,0 +1,24 @@
+// Command compactor keeps Apache Iceberg tables healthy: it rewrites small
+// data files under the table's claim and proves that no row is lost.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+)
+
+func main() {
+	ctx, stop := untilSignal(context.Background())
+	err := run(ctx, environment{
+		args:   os.Args,
+		getenv: os.LookupEnv,
+		stdout: os.Stdout,
+		stderr: os.Stderr,
+	})
+	stop()
+	if err != nil && !wasReported(err) {
+		fmt.Fprintln(os.Stderr, "compactor:", err) //nolint:errcheck // There is nowhere left to report to.
+	}
+	os.Exit(exitCode(err))
+}

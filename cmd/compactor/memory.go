@@ -1,0 +1,67 @@
+package main
+
+import (
+	"os"
+	"strconv"
+	"strings"
+
+	"compactor/internal/config"
+)
+
+// The memory budget when --memory is not given.
+const (
+	defaultMemoryMost  = 4 << 30
+	defaultMemoryLeast = 256 << 20
+	defaultMemoryShare = 4 // of 4 parts, three are used
+)
+
+// memoryBudget is the value of --memory, or three quarters of what the
+// container or the machine has, at most 4 GiB.
+func memoryBudget(flag string, given bool) (int64, error) {
+	if given {
+		n, err := config.ParseSize(flag)
+		if err != nil {
+			return 0, usagef("--memory %q: %w", flag, err)
+		}
+		if int64(n) < defaultMemoryLeast {
+			return 0, usagef("--memory %q: at least 256MiB are needed", flag)
+		}
+
+		return int64(n), nil
+	}
+	limit := availableMemory(os.ReadFile)
+	if limit <= 0 {
+		return defaultMemoryMost / defaultMemoryShare, nil
+	}
+
+	return max(defaultMemoryLeast, min(defaultMemoryMost, limit/defaultMemoryShare*(defaultMemoryShare-1))), nil
+}
+
+// availableMemory reads the smallest limit that applies: the cgroup's (v2, then
+// v1) or the machine's memory. 0 when none can be read.
+func availableMemory(readFile func(string) ([]byte, error)) int64 {
+	limit := int64(0)
+	take := func(n int64) {
+		if n > 0 && (limit == 0 || n < limit) {
+			limit = n
+		}
+	}
+	for _, path := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
+		if raw, err := readFile(path); err == nil {
+			if n, err := strconv.ParseInt(strings.TrimSpace(string(raw)), 10, 64); err == nil {
+				take(n)
+			}
+		}
+	}
+	if raw, err := readFile("/proc/meminfo"); err == nil {
+		for _, line := range strings.Split(string(raw), "\n") {
+			if f := strings.Fields(line); len(f) == 3 && f[0] == "MemTotal:" {
+				if kib, err := strconv.ParseInt(f[1], 10, 64); err == nil {
+					take(kib << 10)
+				}
+			}
+		}
+	}
+
+	return limit
+}

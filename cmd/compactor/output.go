@@ -1,0 +1,94 @@
+package main
+
+import (
+	"io"
+	"os"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
+
+	"compactor/pkg/maintenance"
+)
+
+const (
+	outputText = "text"
+	outputJSON = "json"
+)
+
+func outputFlag() cli.Flag {
+	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "`FORMAT` of the result on stdout: text or json", DefaultText: outputText}
+}
+
+func outputFormat(c *cli.Context) (string, error) {
+	v, ok := lookup(c, "output")
+	if !ok {
+		return outputText, nil
+	}
+	if v != outputText && v != outputJSON {
+		return "", usagef("--output %q: use text or json", v)
+	}
+
+	return v, nil
+}
+
+// newLogger logs to stderr: for people on a terminal, as JSON lines elsewhere.
+func newLogger(c *cli.Context, env environment) (zerolog.Logger, error) {
+	level := zerolog.InfoLevel
+	if v, ok := lookup(c, "log-level"); ok {
+		parsed, err := zerolog.ParseLevel(v)
+		if err != nil || v == "" {
+			return zerolog.Nop(), usagef("--log-level %q: use debug, info, warn or error", v)
+		}
+		level = parsed
+	}
+	if isOn(c, "quiet") {
+		level = max(level, zerolog.WarnLevel)
+	}
+	format, _ := lookup(c, "log-format")
+	var w io.Writer
+	switch format {
+	case "", "auto":
+		w = env.stderr
+		if isTerminal(env.stderr) {
+			w = console(env)
+		}
+	case "console":
+		w = console(env)
+	case "json":
+		w = env.stderr
+	default:
+		return zerolog.Nop(), usagef("--log-format %q: use auto, console or json", format)
+	}
+
+	return zerolog.New(w).Level(level).Hook(utcTime{}), nil
+}
+
+// utcTime stamps each line in RFC 3339, UTC.
+type utcTime struct{}
+
+func (utcTime) Run(e *zerolog.Event, _ zerolog.Level, _ string) {
+	e.Str(zerolog.TimestampFieldName, time.Now().UTC().Format(time.RFC3339Nano))
+}
+
+func console(env environment) io.Writer {
+	_, noColor := env.getenv("NO_COLOR")
+
+	return zerolog.ConsoleWriter{Out: env.stderr, NoColor: noColor || !isTerminal(env.stderr), TimeFormat: time.RFC3339}
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// writeReport puts the result on stdout.
+func writeReport(env environment, format string, rep maintenance.Report) error {
+	if format == outputJSON {
+		return writeJSON(env.stdout, rep)
+	}
+
+	return rep.WriteText(env.stdout) //nolint:wrapcheck // It says what it could not write.
+}

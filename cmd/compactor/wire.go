@@ -1,0 +1,231 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"github.com/apache/iceberg-go/table"
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+	"github.com/urfave/cli/v2"
+
+	"compactor/internal/catalog"
+	"compactor/internal/config"
+	"compactor/internal/progress"
+	"compactor/internal/store"
+	"compactor/internal/version"
+	"compactor/pkg/claim"
+	"compactor/pkg/maintenance"
+	"compactor/pkg/rewrite"
+)
+
+// session is one run of the program: its configuration and what is open.
+type session struct {
+	cfg      *config.Config
+	runID    string
+	started  time.Time
+	log      zerolog.Logger
+	memory   int64
+	parallel int
+	progress *progress.Sink
+	claimer  claim.Claimer // nil in a dry run
+	catalog  *catalog.Catalog
+	counters *store.Counters
+	verify   bool
+}
+
+// openSession connects in the order that refuses early: the claim's database is
+// checked before the catalog or the store is touched. A dry run needs no claim
+// and does not connect to it.
+func openSession(c *cli.Context, env environment, dryRun bool) (*session, error) {
+	s := &session{runID: uuid.NewString(), started: time.Now().UTC(), counters: &store.Counters{}}
+	if err := s.configure(c, env); err != nil {
+		return nil, err
+	}
+	s.log.Debug().Str("config", s.cfg.Path).Int64("memory", s.memory).Int("parallel", s.parallel).Msg("start")
+	if !dryRun {
+		claimer, err := claim.Open(c.Context, s.claimConfig())
+		if err != nil {
+			s.close()
+
+			return nil, fmt.Errorf("open claim: %w", err)
+		}
+		s.claimer = claimer
+		s.log.Info().Str("claim_mode", string(claimer.Mode())).Msg("claim authority reached")
+	}
+	cat, err := catalog.Open(c.Context, s.catalogOptions())
+	if err != nil {
+		s.close()
+
+		return nil, fmt.Errorf("open catalog: %w", err)
+	}
+	s.catalog = cat
+
+	return s, nil
+}
+
+func (s *session) configure(c *cli.Context, env environment) error {
+	log, err := newLogger(c, env)
+	if err != nil {
+		return err
+	}
+	s.log = log.With().Str("run_id", s.runID).Logger()
+	s.cfg, err = loadConfig(c, env)
+	if err != nil {
+		return err
+	}
+	for _, w := range s.cfg.Warnings {
+		s.log.Warn().Msg(w)
+	}
+	flag, given := lookup(c, "memory")
+	if s.memory, err = memoryBudget(flag, given); err != nil {
+		return err
+	}
+	if s.parallel = number(c, "parallel"); s.parallel < 0 {
+		return usagef("--parallel %d: use 1 or more", s.parallel)
+	}
+	if s.parallel == 0 {
+		s.parallel = runtime.GOMAXPROCS(0)
+	}
+	limitHeap(env, s.memory)
+	opts := progress.Options{Log: s.log, Quiet: isOn(c, "quiet")}
+	if isTerminal(env.stderr) {
+		opts.Terminal = env.stderr
+	}
+	s.progress = progress.New(opts)
+
+	return nil
+}
+
+// limitHeap makes the garbage collector work harder near the budget, unless
+// GOMEMLIMIT already says so.
+func limitHeap(env environment, memory int64) {
+	if _, set := env.getenv("GOMEMLIMIT"); !set {
+		debug.SetMemoryLimit(memory)
+	}
+}
+
+func loadConfig(c *cli.Context, env environment) (*config.Config, error) {
+	path, ok := lookup(c, "config")
+	if !ok {
+		path, _ = env.getenv("COMPACTOR_CONFIG")
+	}
+	cfg, err := config.Load(config.Source{Path: path, Env: env.getenv, Flags: configKeys(c), ReadFile: os.ReadFile})
+	if err != nil {
+		return nil, &usageError{err}
+	}
+
+	return cfg, nil
+}
+
+func (s *session) claimConfig() claim.Config {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+
+	return claim.Config{
+		Mode:   claim.Mode(s.cfg.Claim.Mode),
+		DSN:    s.cfg.Claim.Postgres.Reveal(),
+		Dir:    s.cfg.Claim.Dir,
+		Pooler: s.cfg.Claim.Pooler,
+		Holder: fmt.Sprintf("compactor@%s %d %s", host, os.Getpid(), s.runID),
+		Logger: s.log,
+	}
+}
+
+func (s *session) catalogOptions() catalog.Options {
+	c := s.cfg.Catalog
+
+	return catalog.Options{
+		Catalog: catalog.Settings{
+			Type: c.Type, Name: c.Name, URI: string(c.URI), Warehouse: c.Warehouse,
+			Credential: c.Credential.Reveal(), Token: c.Token.Reveal(),
+			OAuth2ServerURI: string(c.OAuth2ServerURI), Scope: c.Scope,
+			SigV4: c.SigV4, SigningName: c.SigningName, SigningRegion: c.SigningRegion,
+			CACert: c.CACert, Timeout: time.Duration(c.Timeout), Properties: c.Properties.Reveal(),
+		},
+		Storage:   storeOptions(s.cfg.Storage, s.log),
+		Counters:  s.counters,
+		Logger:    s.log,
+		UserAgent: "compactor/" + version.Get().Version,
+	}
+}
+
+func storeOptions(c config.Storage, log zerolog.Logger) store.Options {
+	o := store.Options{Logger: log}
+	if c.S3 == nil {
+		return o
+	}
+	o.S3 = store.S3Options{
+		Endpoint: string(c.S3.Endpoint), Region: c.S3.Region, Profile: c.S3.Profile,
+		AccessKeyID: c.S3.AccessKeyID, SecretAccessKey: c.S3.SecretAccessKey.Reveal(),
+		SessionToken: c.S3.SessionToken.Reveal(), URLStyle: c.S3.URLStyle, CACert: c.S3.CACert,
+		Interop: c.S3.UseGCSInterop(), MaxAttempts: c.S3.MaxRetries + 1,
+	}
+
+	return o
+}
+
+// maintainer wires the parts together for the work on one table.
+func (s *session) maintainer(task func(rewrite.Progress)) *maintenance.Maintainer {
+	return &maintenance.Maintainer{
+		Catalog: s.catalog,
+		Claimer: claimAdapter{session: s},
+		Rewriter: rewrite.New(rewrite.Options{
+			RunID: s.runID, Memory: s.memory, Parallel: s.parallel, Progress: task, Logger: s.log, Verify: s.verify,
+		}),
+		Version: maintenance.Version{Name: "compactor", Version: version.Get().Version},
+		RunID:   s.runID,
+		Log:     s.log,
+	}
+}
+
+func (s *session) close() {
+	if s.progress != nil {
+		s.progress.Close()
+	}
+	var errs []error
+	if s.claimer != nil {
+		errs = append(errs, s.claimer.Close())
+	}
+	if s.catalog != nil {
+		errs = append(errs, s.catalog.Close())
+	}
+	if err := errors.Join(errs...); err != nil {
+		s.log.Warn().Err(err).Msg("close")
+	}
+}
+
+// claimAdapter takes the claim of a table for maintenance: it makes the key
+// from the names that the catalog returned, logs the wait, and names a refusal
+// in maintenance's words.
+type claimAdapter struct{ session *session }
+
+func (a claimAdapter) Acquire(ctx context.Context, ident table.Identifier) (maintenance.Claim, error) {
+	s := a.session
+	key := claim.Key{Realm: s.cfg.Claim.Realm, Namespace: ident[:len(ident)-1], Table: ident[len(ident)-1]}
+	log := s.log.With().Str("claim_key", key.String()).Logger()
+	held, err := s.claimer.Acquire(ctx, key, claim.AcquireOptions{
+		Timeout: time.Duration(s.cfg.Claim.Timeout),
+		OnWait: func(w claim.Waiting) {
+			log.Info().Str("holder", w.Holder).Dur("held_for", w.HeldFor).Dur("waiting", w.For).Msg("waiting for the claim")
+		},
+	})
+	switch {
+	case errors.Is(err, claim.ErrHeld):
+		return nil, errors.Join(maintenance.ErrClaimHeld, err)
+	case errors.Is(err, claim.ErrLost):
+		return nil, errors.Join(maintenance.ErrClaimLost, err)
+	case err != nil:
+		return nil, fmt.Errorf("acquire claim: %w", err)
+	}
+	log.Debug().Str("ticket", held.Ticket()).Dur("waited", held.Waited()).Msg("claim granted")
+
+	return held, nil
+}
