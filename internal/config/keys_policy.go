@@ -1,0 +1,76 @@
+package config
+
+// Policy keys that other code of the package names.
+const (
+	keyTarget     = "compact.target_file_size"
+	keyMinFile    = "compact.min_file_size"
+	keyMaxFile    = "compact.max_file_size"
+	keyMaxGroup   = "compact.max_group_size"
+	keyDisabled   = "disabled"
+	keyMatch      = "match"
+	orphanFloor   = "24h"
+	orphanFloorAs = "a younger file may belong to a write that is still in flight"
+)
+
+// policyKeys returns the keys of one policy, without the "defaults." in front.
+func policyKeys() []*key {
+	keys := compactKeys()
+	keys = append(keys,
+		&key{name: "manifests.enabled", doc: "Rewrite manifests in a run.", def: "true",
+			policy: func(p *Policy) any { return &p.Manifests.Enabled }},
+		&key{name: "manifests.target_size", doc: "Size a rewritten manifest should have.", def: "8MiB", low: "1KiB", high: "1GiB",
+			properties: []string{"commit.manifest.target-size-bytes"},
+			policy:     func(p *Policy) any { return &p.Manifests.TargetSize }})
+	keys = append(keys, expireKeys()...)
+	return append(keys,
+		&key{name: "orphans.enabled", doc: "Delete orphan files in a run.", def: "false",
+			policy: func(p *Policy) any { return &p.Orphans.Enabled }},
+		&key{name: "orphans.older_than", doc: "Age, by the store's clock, below which a file is never an orphan.", def: "72h",
+			low: orphanFloor, high: "36500d", why: orphanFloorAs,
+			policy: func(p *Policy) any { return &p.Orphans.OlderThan }},
+		&key{name: "orphans.max_share", doc: "Stop when a larger share of the files listed looks like orphans.", def: "0.5", low: "0.0001", high: "1",
+			policy: func(p *Policy) any { return &p.Orphans.MaxShare }})
+}
+
+func compactKeys() []*key {
+	return []*key{
+		{name: "compact.enabled", doc: "Compact data files in a run.", def: "true",
+			policy: func(p *Policy) any { return &p.Compact.Enabled }},
+		{name: keyTarget, doc: "Size a rewritten data file should have.", def: "512MiB", low: "1KiB", high: "64GiB",
+			properties: []string{"write.target-file-size-bytes"},
+			policy:     func(p *Policy) any { return &p.Compact.TargetFileSize }},
+		{name: keyMinFile, doc: "A smaller file is rewritten.", def: "0", low: "1", high: "64GiB", zero: "75 % of the target",
+			policy: func(p *Policy) any { return &p.Compact.MinFileSize }},
+		{name: keyMaxFile, doc: "A larger file is rewritten.", def: "0", low: "1", high: "256GiB", zero: "180 % of the target",
+			policy: func(p *Policy) any { return &p.Compact.MaxFileSize }},
+		{name: "compact.min_input_files", doc: "This many candidates are worth a rewrite, whatever their size.", def: "5", low: "2", high: "100000",
+			policy: func(p *Policy) any { return &p.Compact.MinInputFiles }},
+		{name: "compact.delete_file_threshold", doc: "This many delete files on a data file make it a candidate.", def: "0", low: "1", high: "1000000",
+			zero: "their number is no reason", policy: func(p *Policy) any { return &p.Compact.DeleteFileThreshold }},
+		{name: "compact.delete_ratio_threshold", doc: "This share of deleted rows makes a data file a candidate.", def: "0.3", low: "0.0001", high: "1",
+			policy: func(p *Policy) any { return &p.Compact.DeleteRatioThreshold }},
+		{name: keyMaxGroup, doc: "The most input one group of files may have.", def: "100GiB", low: "1KiB", high: "1TiB",
+			policy: func(p *Policy) any { return &p.Compact.MaxGroupSize }},
+		{name: "compact.strategy", doc: "How files are chosen and put together.", def: "binpack", enum: []string{"binpack"},
+			policy: func(p *Policy) any { return &p.Compact.Strategy }},
+		{name: "compact.engine", doc: "How files are rewritten: arrow decodes and encodes, splice moves encoded pages, auto picks.",
+			def: "auto", enum: []string{"auto", "arrow", "splice"}, policy: func(p *Policy) any { return &p.Compact.Engine }},
+	}
+}
+
+func expireKeys() []*key {
+	return []*key{
+		{name: "expire.enabled", doc: "Expire snapshots in a run.", def: "false",
+			policy: func(p *Policy) any { return &p.Expire.Enabled }},
+		{name: "expire.older_than", doc: "Snapshots older than this expire.", def: "5d", low: "1s", high: "36500d", zero: "every age",
+			properties: []string{"history.expire.max-snapshot-age-ms", "max-snapshot-age-ms"}, unit: "ms",
+			policy: func(p *Policy) any { return &p.Expire.OlderThan }},
+		{name: "expire.retain_last", doc: "This many snapshots of a branch stay, whatever their age.", def: "1", low: "1", high: "1000000",
+			properties: []string{"history.expire.min-snapshots-to-keep", "min-snapshots-to-keep"},
+			policy:     func(p *Policy) any { return &p.Expire.RetainLast }},
+		{name: "expire.keep_files", doc: "Expire metadata only and leave the files to a later orphan removal.", def: "false",
+			policy: func(p *Policy) any { return &p.Expire.KeepFiles }},
+		{name: "expire.clean_expired_metadata", doc: "Also drop schemas and partition specs no snapshot uses any more.", def: "false",
+			policy: func(p *Policy) any { return &p.Expire.CleanExpiredMetadata }},
+	}
+}
