@@ -1,0 +1,41 @@
+package rewrite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+var errUnreadable = errors.New("unreadable data file")
+
+// nameCulprit finds the input that a failed read stumbled over. Several files
+// are decoded at once, so the scanner's error need not say which one it was.
+// Each file is read alone until one fails; this happens on the way to a
+// failure, where time does not matter.
+func (g *groupRun) nameCulprit(ctx context.Context, o readOptions, cause error) error {
+	if ctx.Err() != nil || errors.Is(cause, ErrIntegrity) {
+		return cause
+	}
+	for _, f := range g.group.Files {
+		if err := tryRead(ctx, g, f, o); err != nil {
+			return fmt.Errorf("data file %s: %w", f.Data.FilePath(), errors.Join(errUnreadable, err))
+		}
+	}
+
+	return cause
+}
+
+func tryRead(ctx context.Context, g *groupRun, f File, o readOptions) error {
+	_, batches, err := openRows(ctx, g.tbl, []File{f}, o)
+	if err != nil {
+		return err
+	}
+	for rec, err := range batches {
+		if err != nil {
+			return err
+		}
+		rec.Release()
+	}
+
+	return nil
+}

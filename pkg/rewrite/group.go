@@ -1,0 +1,287 @@
+package rewrite
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"math"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/iceberg-go"
+	"github.com/apache/iceberg-go/table"
+)
+
+// writerQueue is how many batches wait for the writer.
+const writerQueue = 2
+
+// groupRun writes the outputs of one group. It reads the inputs once, in order,
+// and cuts the stream into one writer call per output.
+type groupRun struct {
+	rewriter  *Rewriter
+	tbl       *table.Table
+	group     Group
+	fs        *recorder
+	allotment allotment
+
+	out     *table.Table // the table as the writer sees it
+	schema  *arrow.Schema
+	next    func() (arrow.RecordBatch, error, bool)
+	pending arrow.RecordBatch
+	cutter  *cutter
+	guard   *pathGuard
+	fanout  bool
+	done    bool
+	rows    int64
+}
+
+// write fills in the result's outputs and row counts. The caller removes what
+// was created when it fails.
+func (g *groupRun) write(ctx context.Context, res *Result) error {
+	if err := g.prepare(); err != nil {
+		return err
+	}
+	ro := readOptions{
+		batchRows: g.batchRows(), wholeBytes: g.allotment.batchBytes, lineage: g.group.lineage && g.tbl.Metadata().Version() >= 3,
+	}
+	schema, batches, err := openRows(ctx, g.tbl, g.group.Files, ro)
+	if err != nil {
+		return err
+	}
+	g.schema = schema
+	next, stop := iter.Pull2(batches)
+	defer stop()
+	defer g.dropPending()
+	g.next = next
+	for !g.done {
+		if err := g.writeOutput(ctx, ro.lineage, res); err != nil {
+			return g.nameCulprit(ctx, ro, err)
+		}
+	}
+
+	return g.check(res)
+}
+
+// prepare chooses the writer and its view of the table.
+func (g *groupRun) prepare() error {
+	spec := g.tbl.Spec()
+	g.fanout = g.group.SpecID != spec.ID() && !spec.IsUnpartitioned()
+	if t := g.rewriter.opts.TargetFileSize; t > 0 {
+		g.group.size = sizing{target: t, min: t * minFileSizePercent / 100, max: t * maxFileSizePercent / 100}
+	}
+	out, err := writerTable(g.tbl, g.fs)
+	if err != nil {
+		return err
+	}
+	g.out = out
+	if g.fanout {
+		g.guard = newPathGuard(spec, g.tbl.Schema())
+	}
+	rows, bytes := g.expected()
+	g.cutter = newCutter(g.group.size, rows, bytes, g.rowGroupRows(0))
+
+	return nil
+}
+
+// expected is what should survive: rows exactly when only position deletes
+// apply, bytes without the footers of the inputs.
+func (g *groupRun) expected() (rows, bytes int64) {
+	const footer = 400
+	overhead := footer + footer/4*leaves(g.tbl.Schema())
+	for _, f := range g.group.Files {
+		live := f.Data.Count()
+		for _, d := range f.Deletes {
+			if table.IsDeletionVector(d) || d.ReferencedDataFile() != nil {
+				live -= min(live, d.Count())
+			}
+		}
+		size := f.Data.FileSizeBytes()
+		body := max(size-overhead, size/10)
+		rows += live
+		bytes += int64(float64(body) * ratio(live, f.Data.Count()))
+	}
+
+	return rows, bytes
+}
+
+// batchRows bounds a batch by memory and by a small part of an output.
+func (g *groupRun) batchRows() int {
+	rows, bytes := g.expected()
+	width := max(1, expansion*bytes/max(1, rows), fixedWidth(g.tbl.Schema()))
+	perBatch := min(g.allotment.batchBytes/width, rowsPerTarget(g.group.size, rows, bytes)/32)
+
+	return int(min(maxBatchRows, max(minBatchRows, perBatch)))
+}
+
+// rowGroupRows bounds a row group by the table's properties, by half a target
+// and, once the width of a decoded row is known, by memory.
+func (g *groupRun) rowGroupRows(width int64) int64 {
+	props := g.tbl.Properties()
+	limit := int64(props.GetInt(table.ParquetRowGroupLimitKey, table.ParquetRowGroupLimitDefault))
+	if !g.fanout {
+		rows, bytes := g.expected()
+		limit = min(limit, max(1, rowsPerTarget(g.group.size, rows, bytes)/2))
+	}
+	if width > 0 {
+		limit = min(limit, max(minBatchRows, g.allotment.writeBytes/width))
+	}
+
+	return max(1, limit)
+}
+
+// writeOutput writes one file, or, for an old spec, all files of the group.
+func (g *groupRun) writeOutput(ctx context.Context, lineage bool, res *Result) error {
+	first, err := g.peek()
+	if err != nil || first == nil {
+		return err
+	}
+	g.cutter.groupRows = g.rowGroupRows(batchWidth(first))
+	opts := []table.WriteRecordOption{
+		table.WithRecordBatchBufferSize(writerQueue),
+		table.WithParquetRowGroupLimit(int(g.cutter.groupRows)),
+	}
+	switch {
+	case g.fanout:
+		opts = append(opts, table.WithMaxWriteWorkers(1), table.WithTargetFileSize(g.group.size.target))
+	default:
+		opts = append(opts, table.WithTargetFileSize(math.MaxInt64/2))
+		if spec := g.tbl.Spec(); !spec.IsUnpartitioned() {
+			opts = append(opts, table.WithClusteredWrite())
+		}
+	}
+	if lineage {
+		opts = append(opts, table.WithPreserveRowLineage(iceberg.SchemaWithRowLineage(g.tbl.Schema())))
+	}
+	before := g.fs.bytes.Load()
+	for df, err := range table.WriteRecords(ctx, g.out, g.schema, g.oneOutput(before), opts...) {
+		if err != nil {
+			return fmt.Errorf("write output: %w", err)
+		}
+		res.Outputs = append(res.Outputs, df)
+	}
+	g.cutter.closed(g.fs.bytes.Load() - before)
+
+	return nil
+}
+
+// oneOutput yields batches until the open output is full. It runs on the
+// writer's goroutine, which has ended when WriteRecords is exhausted.
+func (g *groupRun) oneOutput(before int64) iter.Seq2[arrow.RecordBatch, error] {
+	return func(yield func(arrow.RecordBatch, error) bool) {
+		for {
+			rec, err := g.peek()
+			if err != nil {
+				yield(nil, err)
+
+				return
+			}
+			if rec == nil {
+				return
+			}
+			if !g.fanout {
+				g.cutter.observe(g.fs.bytes.Load() - before)
+				if g.cutter.full(rec.NumRows()) {
+					return
+				}
+			}
+			g.pending = nil
+			g.cutter.add(rec.NumRows())
+			g.rows += rec.NumRows()
+			g.report()
+			if !yield(rec, nil) {
+				return
+			}
+		}
+	}
+}
+
+// peek returns the next batch without taking it; nil at the end.
+func (g *groupRun) peek() (arrow.RecordBatch, error) {
+	for g.pending == nil {
+		rec, err, ok := g.next()
+		if !ok || err != nil {
+			g.done = true
+
+			return nil, err
+		}
+		if hook := g.rewriter.opts.BeforeWrite; hook != nil {
+			rec = hook(rec)
+		}
+		if g.guard != nil {
+			if err := g.guard.check(rec); err != nil {
+				rec.Release()
+
+				return nil, err
+			}
+		}
+		if rec.NumRows() == 0 {
+			rec.Release()
+
+			continue
+		}
+		g.pending = rec
+	}
+
+	return g.pending, nil
+}
+
+func (g *groupRun) dropPending() {
+	if g.pending != nil {
+		g.pending.Release()
+		g.pending = nil
+	}
+}
+
+func (g *groupRun) report() {
+	if g.rewriter.opts.Progress == nil {
+		return
+	}
+	g.rewriter.opts.Progress(Progress{
+		Group: g.group.ID, RowsDone: g.rows, RowsTotal: g.cutter.rowsTotal,
+		BytesDone: int64(float64(g.group.Bytes) * ratio(g.rows, g.cutter.rowsTotal)), Bytes: g.group.Bytes,
+	})
+}
+
+// check counts what was written against what was read, and looks for files
+// nobody reported.
+func (g *groupRun) check(res *Result) error {
+	known := make(map[string]bool)
+	for _, df := range res.Outputs {
+		known[df.FilePath()] = true
+		res.RowsOut += df.Count()
+		res.BytesOut += df.FileSizeBytes()
+		if !g.fanout && partitionKey(g.tbl.Spec(), df.Partition()) != g.wantKey() {
+			return fmt.Errorf("%w: output %s left the partition of its inputs, %s", ErrIntegrity, df.FilePath(), g.group.Partition)
+		}
+	}
+	res.RowsDeleted = res.RowsIn - g.rows
+	if res.RowsOut != g.rows || res.RowsDeleted < 0 {
+		return fmt.Errorf("%w: %d rows in the inputs, %d read, %d written", ErrIntegrity, res.RowsIn, g.rows, res.RowsOut)
+	}
+	for _, path := range g.fs.paths() {
+		if !known[path] {
+			return fmt.Errorf("output %s: the writer did not report it", path)
+		}
+	}
+
+	return nil
+}
+
+// wantKey is the partition every output of a group of the current spec has.
+func (g *groupRun) wantKey() string {
+	spec := g.tbl.Spec()
+	if g.group.SpecID != spec.ID() { // an old spec into an unpartitioned one
+		return partitionKey(spec, nil)
+	}
+
+	return g.group.key
+}
+
+// batchWidth is the decoded size of a row.
+func batchWidth(rec arrow.RecordBatch) int64 {
+	var total int64
+	for _, col := range rec.Columns() {
+		total += int64(col.Data().SizeInBytes())
+	}
+
+	return total / max(1, rec.NumRows())
+}

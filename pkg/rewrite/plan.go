@@ -1,0 +1,179 @@
+package rewrite
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/apache/iceberg-go"
+	"github.com/apache/iceberg-go/table"
+)
+
+// Plan is what to rewrite in one snapshot, in execution order. It is made by
+// NewPlan or Refresh. Its fields are to be read, not changed; methods may not be
+// called concurrently.
+type Plan struct {
+	// SnapshotID and SchemaID are the snapshot that was read, 0 without one.
+	SnapshotID int64
+	SchemaID   int
+	// SequenceNumber is the snapshot's; outputs take it as their data sequence
+	// number, so that a delete committed later still applies to them.
+	SequenceNumber int64
+	// Groups are the units of work, those with most small files first.
+	Groups []Group
+	// Refused names what was left out on purpose, and why.
+	Refused []Refusal
+	// Reason says in words why Groups is empty; empty otherwise.
+	Reason string
+	// Live describes the whole table.
+	Live Totals
+
+	specID  int
+	options PlanOptions
+	set     *fileSet
+	cache   *manifestCache
+}
+
+// Totals counts the live files of a table.
+type Totals struct {
+	Files, SmallFiles, LargeFiles, DeleteFiles int
+	Bytes, Rows                                int64
+}
+
+// Group is a set of whole files that are rewritten together.
+type Group struct {
+	// ID is unique in its plan and kept by Refresh.
+	ID string
+	// SpecID is the partition spec of the inputs. When it is not the table's
+	// current one, outputs go to the partitions their rows belong to now.
+	SpecID int
+	// Partition is the tuple as people write it, p=a/d=2024-01-01; empty for an
+	// unpartitioned spec and for a group of an old spec, which pools partitions.
+	Partition string
+	Files     []File
+	// Bytes and Rows are those of the input files, deleted rows included.
+	Bytes, Rows int64
+	// Outputs is how many files are expected.
+	Outputs int
+	// ReasonPicked says in words why the group is worth its work.
+	ReasonPicked string
+	// SmallFiles counts inputs below the minimum size.
+	SmallFiles int
+
+	size    sizing
+	key     string
+	lineage bool
+}
+
+// File is one input with everything that applies to it.
+type File struct {
+	Data           iceberg.DataFile
+	SequenceNumber int64
+	FirstRowID     *int64
+	// Deletes are the deletion vector or position deletes, then the equality
+	// deletes.
+	Deletes []iceberg.DataFile
+
+	entry   *entry
+	applied applied
+}
+
+// Refusal is work that was left out on purpose.
+type Refusal struct {
+	What, Reason string
+	Files        int
+	Bytes        int64
+}
+
+// NewPlan reads the manifests of the table's current snapshot and decides what
+// to rewrite. It reads no data and writes nothing.
+//
+// The plan is deterministic: files of a partition are ordered by data sequence
+// number, then path; groups by the number of small files, most first, then by
+// bytes, largest first, then by partition. A file is in one group whole or in
+// none. Files of different partition specs, partitions, and files with and
+// without row ids never share a group; the files of an old spec are pooled.
+//
+// It returns an error when a manifest cannot be read or the options make no
+// sense; a table this package does not rewrite yields a plan without groups
+// that says so. The call may be repeated, and is safe for concurrent use.
+func NewPlan(ctx context.Context, tbl *table.Table, o PlanOptions) (*Plan, error) {
+	o, err := o.withDefaults(tbl)
+	if err != nil {
+		return nil, fmt.Errorf("plan table: %w", err)
+	}
+	p := &Plan{options: o, cache: newManifestCache()}
+	if err := p.load(ctx, tbl); err != nil {
+		return nil, err
+	}
+	if p.set == nil {
+		p.Reason = "the table has no snapshot"
+
+		return p, nil
+	}
+	if refusal, refused := refuseTable(tbl); refused {
+		refusal.Files, refusal.Bytes = p.Live.Files, p.Live.Bytes
+		p.Refused, p.Reason = []Refusal{refusal}, refusal.Reason
+
+		return p, nil
+	}
+	if err := p.group(tbl); err != nil {
+		return nil, fmt.Errorf("plan snapshot %d: %w", p.SnapshotID, err)
+	}
+
+	return p, nil
+}
+
+// load reads the current snapshot into the plan.
+func (p *Plan) load(ctx context.Context, tbl *table.Table) error {
+	spec := tbl.Spec()
+	p.SchemaID, p.specID = tbl.Schema().ID, spec.ID()
+	snap := tbl.CurrentSnapshot()
+	if snap == nil {
+		return nil
+	}
+	p.SnapshotID, p.SequenceNumber = snap.SnapshotID, snap.SequenceNumber
+	set, err := loadFiles(ctx, tbl, snap, p.cache)
+	if err != nil {
+		return err
+	}
+	p.set = set
+	p.Live = totals(set, p.options)
+
+	return nil
+}
+
+func totals(set *fileSet, o PlanOptions) Totals {
+	t := Totals{Files: len(set.data), DeleteFiles: len(set.deletes.all)}
+	for _, e := range set.data {
+		size := e.file.FileSizeBytes()
+		t.Bytes += size
+		t.Rows += e.file.Count()
+		if size < o.MinFileSize {
+			t.SmallFiles++
+		}
+		if size > o.MaxFileSize {
+			t.LargeFiles++
+		}
+	}
+
+	return t
+}
+
+// Drop removes finished groups, so that a later Refresh does not look for their
+// inputs. Groups are recognised by their ID.
+func (p *Plan) Drop(done []Group) {
+	finished := make(map[string]bool, len(done))
+	for _, g := range done {
+		finished[g.ID] = true
+	}
+	var left []Group
+	for _, g := range p.Groups {
+		if !finished[g.ID] {
+			left = append(left, g)
+		}
+	}
+	p.Groups = left
+	if len(left) == 0 && p.Reason == "" {
+		p.Reason = "every planned group is done"
+	}
+}
