@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/apache/iceberg-go/table/dv"
 	"github.com/stretchr/testify/require"
 	_ "github.com/uptrace/bun/driver/sqliteshim"
+	"github.com/zeebo/xxh3"
 	"go.uber.org/goleak"
 )
 
@@ -117,7 +119,7 @@ func (e *env) appendSeries(from, n int) *table.Table {
 	defer b.Release()
 	for i := from; i < from+n; i++ {
 		b.Field(0).(*array.Int64Builder).Append(int64(i))
-		b.Field(1).(*array.StringBuilder).Append(fmt.Sprintf("text %d", i*7919%100003))
+		b.Field(1).(*array.StringBuilder).Append(fmt.Sprintf("%05x", xxh3.HashString(strconv.Itoa(i))&0xfffff))
 	}
 	rec := b.NewRecordBatch()
 	defer rec.Release()
