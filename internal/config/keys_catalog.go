@@ -31,7 +31,7 @@ func catalogKeys() []*key {
 			field:   func(c *Config) any { return &c.Catalog.Type }},
 		{name: "catalog.name", doc: "Name of the catalog; a SQL catalog keeps its tables under it.", def: "default",
 			field: func(c *Config) any { return &c.Catalog.Name }},
-		{name: "catalog.uri", doc: "REST: base address, the part before /v1. SQL: the SQLite file. Required for both.",
+		{name: "catalog.uri", doc: "REST: base address, the part before /v1. SQL: the SQLite file. Required for both. Glue: its endpoint, normally none.",
 			field: func(c *Config) any { return &c.Catalog.URI }},
 		{name: "catalog.warehouse", doc: "Warehouse name, or the location of a warehouse. Glue: the account's catalog when empty.",
 			field: func(c *Config) any { return &c.Catalog.Warehouse }},

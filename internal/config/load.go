@@ -27,8 +27,9 @@ type Source struct {
 
 // Load reads, merges and checks a configuration. It reads the file and the
 // secret files it names, writes nothing and reaches no server. The error is a
-// Violations with everything that is wrong, or a plain error when the file
-// itself cannot be read.
+// Violations with everything that is wrong, and then the Config holds what
+// could be read, for printing only; or it is a plain error when the file itself
+// cannot be read, and then there is no Config.
 func Load(src Source) (*Config, error) {
 	if src.Env == nil {
 		src.Env = func(string) (string, bool) { return "", false }

@@ -5,9 +5,15 @@ import (
 	"strings"
 )
 
+// maxNearLength is the longest name worth comparing; the work grows with it.
+const maxNearLength = 100
+
 // nearest returns the candidate closest to name, or nothing when none is near
 // enough to be what was meant.
 func nearest(name string, candidates []string) string {
+	if len(name) > maxNearLength {
+		return ""
+	}
 	sort.Strings(candidates)
 	best, bestDistance := "", len(name)/3+2
 	for _, c := range candidates {

@@ -30,6 +30,10 @@ func (c *Config) Disabled(table string, props map[string]string) bool {
 	return disabled
 }
 
+// TableDisabled says the same before the table is loaded and its properties
+// are known: by the entries of the file alone.
+func (c *Config) TableDisabled(table string) bool { return c.Disabled(table, nil) }
+
 // PolicyFor returns the policy of one table (namespace.table): flags and
 // environment, then the matching entries of the file from last to first, then
 // the defaults section of the file, then the table's own properties, then

@@ -73,15 +73,8 @@ func (s *schema) names(section string) []string {
 }
 
 // suggest returns a remark on what an unknown name may have been meant to be:
-// a near name in the same section, or the same name in another one.
+// the same name in another section, or a near name in the same one.
 func (s *schema) suggest(section, name string) string {
-	candidates := s.names(section)
-	if section == "" && s.sections["defaults"] {
-		candidates = append(candidates, "tables")
-	}
-	if near := nearest(name, candidates); near != "" {
-		return "; did you mean " + join(section, near) + "?"
-	}
 	var elsewhere []string
 	for full := range s.keys {
 		if full == name || strings.HasSuffix(full, "."+name) {
@@ -91,6 +84,13 @@ func (s *schema) suggest(section, name string) string {
 	if len(elsewhere) > 0 {
 		sort.Strings(elsewhere)
 		return "; there is " + strings.Join(elsewhere, " and ")
+	}
+	candidates := s.names(section)
+	if section == "" && s.sections["defaults"] {
+		candidates = append(candidates, "tables")
+	}
+	if near := nearest(name, candidates); near != "" {
+		return "; did you mean " + join(section, near) + "?"
 	}
 	return "; known here: " + strings.Join(candidates, ", ")
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"sort"
 	"strings"
 )
@@ -72,6 +73,9 @@ func (u URL) MarshalYAML() (any, error) { return u.String(), nil }
 // Properties are further settings, passed on as they are. Values whose names
 // look like those of secrets print redacted.
 type Properties map[string]string
+
+// Reveal returns the properties with their secrets, for the catalog.
+func (p Properties) Reveal() map[string]string { return maps.Clone(map[string]string(p)) }
 
 // Redacted returns a copy that may be printed.
 func (p Properties) Redacted() map[string]string {

@@ -42,9 +42,17 @@ func (c *Config) Describe(o ShowOptions) Document {
 	return d
 }
 
-// Show prints every effective value with its origin, redacted. It returns the
-// error of the writer.
-func (c *Config) Show(w io.Writer, o ShowOptions) error {
+// Values returns every effective value with its origin, redacted, without the
+// policy of one table.
+func (c *Config) Values() Document { return c.Describe(ShowOptions{}) }
+
+// Show prints every effective value with its origin, redacted, as the first of
+// the options says. It returns the error of the writer.
+func (c *Config) Show(w io.Writer, options ...ShowOptions) error {
+	var o ShowOptions
+	if len(options) > 0 {
+		o = options[0]
+	}
 	d := c.Describe(o)
 	if o.JSON {
 		enc := json.NewEncoder(w)

@@ -20,8 +20,7 @@ type sizeUnit struct {
 	bytes int64
 }
 
-// sizeUnits lists the units from large to small; String takes the first that
-// divides the size without a rest, a power of 1024 before a power of 1000.
+// sizeUnits lists the units, powers of 1024 before powers of 1000.
 func sizeUnits() []sizeUnit {
 	return []sizeUnit{
 		{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10},
@@ -81,18 +80,22 @@ func unitBytes(text, unit string) (int64, error) {
 	return 0, fmt.Errorf("%q has the unknown unit %q: use kB, MB, GB, TB, KiB, MiB, GiB or TiB", text, unit)
 }
 
-// String writes the size so that ParseSize reads the same size back.
+// String writes the size so that ParseSize reads the same size back: in the
+// unit that divides it without a rest and leaves the smallest number.
 func (s Size) String() string {
+	number, name := int64(s), ""
 	if s == 0 {
 		return "0"
 	}
 	for _, u := range sizeUnits() {
-		if int64(s)%u.bytes == 0 && u.name != "B" {
-			return strconv.FormatInt(int64(s)/u.bytes, 10) + u.name
+		if n := int64(s) / u.bytes; n*u.bytes == int64(s) && u.bytes > 1 && abs(n) < abs(number) {
+			number, name = n, u.name
 		}
 	}
-	return strconv.FormatInt(int64(s), 10)
+	return strconv.FormatInt(number, 10) + name
 }
+
+func abs(n int64) int64 { return max(n, -n) }
 
 // Bytes returns the size as a number of bytes.
 func (s Size) Bytes() int64 { return int64(s) }

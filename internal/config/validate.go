@@ -64,11 +64,9 @@ func (c *Config) checkCatalog(v *Violations) {
 	switch cat.Type {
 	case catalogREST:
 		c.require(v, "catalog.uri", string(cat.URI), "the base address of the catalog, such as http://lakekeeper:8181/catalog")
-		if cat.URI != "" {
-			if err := checkAddress(string(cat.URI)); err != nil {
-				c.complain(v, "catalog.uri", "%v", err)
-			}
-		}
+		c.checkURI(v)
+	case catalogGlue:
+		c.checkURI(v)
 	case catalogSQL:
 		c.require(v, "catalog.uri", string(cat.URI), "the SQLite file of the catalog, such as /var/lib/compactor/catalog.db")
 	}
@@ -85,6 +83,16 @@ func (c *Config) checkCatalog(v *Violations) {
 		c.complain(v, "catalog.sigv4", "belongs to catalog.type rest; a %s catalog does not use it", cat.Type)
 	}
 	c.checkRealm(v)
+}
+
+// checkURI checks the address of a catalog that is a server.
+func (c *Config) checkURI(v *Violations) {
+	if c.Catalog.URI == "" {
+		return
+	}
+	if err := checkAddress(string(c.Catalog.URI)); err != nil {
+		c.complain(v, "catalog.uri", "%v", err)
+	}
 }
 
 // checkRealm checks the realm when it follows another key.
