@@ -18,12 +18,15 @@ const (
 	postgres18Version = "18.6.3"
 )
 
+// cacheVariable names the environment variable that moves the cache.
+const cacheVariable = "COMPACTOR_CACHE"
+
 // dirPrefix starts the name of every temporary folder; the process id of its owner follows.
 const dirPrefix = "compactor-testenv-"
 
 // cacheDir is where scripts/setup.sh puts servers. Root uses a folder that the user postgres can read as well.
 func cacheDir() (string, error) {
-	if dir := os.Getenv("COMPACTOR_CACHE"); dir != "" {
+	if dir := os.Getenv(cacheVariable); dir != "" {
 		return dir, nil
 	}
 	if dir := os.Getenv("XDG_CACHE_HOME"); dir != "" {

@@ -2,13 +2,16 @@ package testenv
 
 import (
 	"net/http"
+	"os"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
 )
 
 // Main runs the tests of a package, ends every server that they started, and fails the package when a goroutine is left.
-// It ends the process and does not return.
+// It ends the process and does not return. The developer's settings for PostgreSQL, AWS and the program itself are removed from the
+// environment first, so that tests see only what they set.
 //
 // The ignored goroutines belong to libraries that start them once per process and offer no way to end them.
 func Main(m *testing.M) {
@@ -23,10 +26,29 @@ type stopAfter struct{ tests *testing.M }
 
 // Run runs the tests and returns their exit code.
 func (s stopAfter) Run() int {
+	for _, pair := range os.Environ() {
+		name, _, _ := strings.Cut(pair, "=")
+		if personal(name) {
+			_ = os.Unsetenv(name) // Fails only for a name that no environment can hold.
+		}
+	}
 	code := s.tests.Run()
 	shared.stop()
 	if transport, ok := http.DefaultTransport.(*http.Transport); ok {
 		transport.CloseIdleConnections()
 	}
 	return code
+}
+
+// personal tells whether an environment variable changes what the servers, their clients or the program do.
+func personal(name string) bool {
+	if name == StateVariable || name == cacheVariable {
+		return false
+	}
+	for _, prefix := range []string{"PG", "AWS_", "S3_", "COMPACTOR_"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
 }

@@ -204,7 +204,7 @@ func (s *PostgresServer) start() error {
 	}
 	proc, err := startProcess(processSpec{
 		Path: filepath.Join(s.bin, "postgres"), Args: []string{"-D", s.DataDir}, Dir: s.dir,
-		Env: cleanEnv(), Log: s.LogPath(), User: s.account, DeathSignal: syscall.SIGQUIT,
+		Log: s.LogPath(), User: s.account, DeathSignal: syscall.SIGQUIT,
 	})
 	if err != nil {
 		return err

@@ -14,11 +14,6 @@ import (
 	"testing"
 )
 
-// cleanEnv overrides what the environment of a developer may tell PostgreSQL's programs.
-func cleanEnv() []string {
-	return []string{"LC_ALL=C.UTF-8", "TZ=UTC", "PGDATA=", "PGOPTIONS=", "PGSERVICE="}
-}
-
 // serverSettings are the defaults of every test server: fast rather than durable over a crash of the machine (a killed server
 // still recovers all it promised), able to replicate, small.
 func serverSettings(port int) map[string]string {
@@ -66,7 +61,7 @@ func (s *PostgresServer) initialise(o PostgresOptions) error {
 	if err := giveTo(s.account, passwords); err != nil {
 		return err
 	}
-	err := s.tool("initdb", nil, "-D", s.DataDir, "-U", "postgres", "-A", "scram-sha-256", "--pwfile", passwords,
+	err := s.tool("initdb", "-D", s.DataDir, "-U", "postgres", "-A", "scram-sha-256", "--pwfile", passwords,
 		"-E", "UTF8", "--no-locale", "--no-sync")
 	if err != nil {
 		return err
@@ -113,10 +108,10 @@ func quoteSetting(value string) string {
 }
 
 // tool runs one of PostgreSQL's programs under the server's account.
-func (s *PostgresServer) tool(name string, env []string, args ...string) error {
+func (s *PostgresServer) tool(name string, args ...string) error {
 	cmd := exec.Command(filepath.Join(s.bin, name), args...)
 	cmd.Dir = s.dir
-	cmd.Env = append(append(os.Environ(), cleanEnv()...), env...)
+	cmd.Env = serverEnv()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.account}
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
@@ -145,7 +140,7 @@ func (s *PostgresServer) startStandby() (*PostgresServer, error) {
 		return nil, err
 	}
 	standby.password, standby.CACert = s.password, s.CACert
-	err = s.tool("pg_basebackup", nil, "-d", s.DSN("postgres"), "-D", standby.DataDir, "-R", "-X", "stream", "-c", "fast", "--no-sync")
+	err = s.tool("pg_basebackup", "-d", s.DSN("postgres"), "-D", standby.DataDir, "-R", "-X", "stream", "-c", "fast", "--no-sync")
 	if err == nil {
 		err = standby.appendConf(map[string]string{"port": strconv.Itoa(standby.Port), "cluster_name": "compactor-standby"})
 	}

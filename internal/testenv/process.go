@@ -7,13 +7,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 )
 
-// processSpec says what to run. Env is added to the environment of this process.
+// processSpec says what to run. Env is added to serverEnv.
 type processSpec struct {
 	Path string
 	Args []string
@@ -43,7 +44,7 @@ func startProcess(spec processSpec) (*process, error) {
 		return nil, fmt.Errorf("open log of %s: %w", spec.Path, err)
 	}
 	cmd := exec.Command(spec.Path, spec.Args...)
-	cmd.Env = append(os.Environ(), spec.Env...)
+	cmd.Env = append(serverEnv(), spec.Env...)
 	cmd.Dir = spec.Dir
 	cmd.Stdout, cmd.Stderr = logFile, logFile
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: spec.DeathSignal, Credential: spec.User}
@@ -66,6 +67,15 @@ func startProcess(spec processSpec) (*process, error) {
 	}
 	p.pid = cmd.Process.Pid
 	return p, nil
+}
+
+// serverEnv is the environment of this process without what a developer's shell may tell PostgreSQL's programs or SeaweedFS.
+func serverEnv() []string {
+	env := slices.DeleteFunc(os.Environ(), func(pair string) bool {
+		name, _, _ := strings.Cut(pair, "=")
+		return personal(name)
+	})
+	return append(env, "LC_ALL=C.UTF-8", "TZ=UTC")
 }
 
 // exited tells whether the child has been reaped.

@@ -1,0 +1,106 @@
+package testenv
+
+import (
+	"bytes"
+	"crypto/rand"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/feature/s3/manager"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/stretchr/testify/require"
+)
+
+// newS3 makes a client for the lake's bucket by way of an endpoint.
+func newS3(lake *Lake, endpoint string) *s3.Client {
+	return s3.New(s3.Options{
+		BaseEndpoint: aws.String(endpoint), Region: lake.Region, UsePathStyle: true,
+		Credentials: credentials.NewStaticCredentialsProvider(lake.AccessKey, lake.SecretKey, ""),
+	})
+}
+
+func TestProxyCarriesSignedS3Requests(t *testing.T) {
+	lake := SharedLake(t)
+	p := NewProxy(t, lake.S3Endpoint)
+	client, direct := newS3(lake, p.URL), newS3(lake, lake.S3Endpoint)
+	createTable(t, openCatalog(t, lake, ""), lake) // Objects live below a table of the bucket.
+	prefix := lake.Namespace + "/t/data/"
+	small, large := make([]byte, 1000), make([]byte, 12<<20)
+	_, _ = rand.Read(small)
+	_, _ = rand.Read(large)
+
+	_, err := client.PutObject(t.Context(), &s3.PutObjectInput{
+		Bucket: &lake.Bucket, Key: aws.String(prefix + "small.parquet"), Body: bytes.NewReader(small),
+	})
+	require.NoError(t, err)
+	// A stream of unknown length goes up in signed chunks and several parts.
+	_, err = manager.NewUploader(client).Upload(t.Context(), &s3.PutObjectInput{
+		Bucket: &lake.Bucket, Key: aws.String(prefix + "large.parquet"), Body: io.MultiReader(bytes.NewReader(large)),
+	})
+	require.NoError(t, err)
+
+	for key, want := range map[string][]byte{"small.parquet": small, "large.parquet": large} {
+		for _, reader := range []*s3.Client{client, direct} {
+			object, err := reader.GetObject(t.Context(), &s3.GetObjectInput{Bucket: &lake.Bucket, Key: aws.String(prefix + key)})
+			require.NoError(t, err)
+			got, err := io.ReadAll(object.Body)
+			require.NoError(t, err)
+			require.NoError(t, object.Body.Close())
+			require.True(t, bytes.Equal(want, got), "bytes of %s", key)
+		}
+	}
+	ranged, err := client.GetObject(t.Context(), &s3.GetObjectInput{
+		Bucket: &lake.Bucket, Key: aws.String(prefix + "small.parquet"), Range: aws.String("bytes=10-19"),
+	})
+	require.NoError(t, err)
+	got, err := io.ReadAll(ranged.Body)
+	require.NoError(t, err)
+	require.NoError(t, ranged.Body.Close())
+	require.Equal(t, small[10:20], got)
+
+	list, err := client.ListObjectsV2(t.Context(), &s3.ListObjectsV2Input{Bucket: &lake.Bucket, Prefix: aws.String(prefix)})
+	require.NoError(t, err)
+	require.Len(t, list.Contents, 2)
+	require.Equal(t, []string{prefix + "large.parquet", prefix + "small.parquet"}, []string{*list.Contents[0].Key, *list.Contents[1].Key})
+	uploaded := int64(0)
+	for _, r := range p.Requests() {
+		if r.Method == "PUT" && strings.HasSuffix(r.Path, "/large.parquet") {
+			uploaded += r.BodyBytes
+		}
+	}
+	require.GreaterOrEqual(t, uploaded, int64(len(large)))
+}
+
+func TestProxyRefusesS3DeletesByRule(t *testing.T) {
+	lake := SharedLake(t)
+	p := NewProxy(t, lake.S3Endpoint)
+	client := newS3(lake, p.URL)
+	createTable(t, openCatalog(t, lake, ""), lake)
+	key := lake.Namespace + "/t/data/kept.parquet"
+	_, err := client.PutObject(t.Context(), &s3.PutObjectInput{Bucket: &lake.Bucket, Key: &key, Body: strings.NewReader("x")})
+	require.NoError(t, err)
+	p.Handle(Rule{Match: MethodPath("DELETE", "/analytics/**"), Action: AnswerWithoutForward(403, "<Error><Code>AccessDenied</Code></Error>")})
+	_, err = client.DeleteObject(t.Context(), &s3.DeleteObjectInput{Bucket: &lake.Bucket, Key: &key})
+	require.ErrorContains(t, err, "AccessDenied")
+	_, err = client.HeadObject(t.Context(), &s3.HeadObjectInput{Bucket: &lake.Bucket, Key: &key})
+	require.NoError(t, err)
+	p.ClearRules()
+	_, err = client.DeleteObject(t.Context(), &s3.DeleteObjectInput{Bucket: &lake.Bucket, Key: &key})
+	require.NoError(t, err)
+	_, err = client.HeadObject(t.Context(), &s3.HeadObjectInput{Bucket: &lake.Bucket, Key: &key})
+	require.Error(t, err)
+}
+
+func TestProxyCountsCatalogRequests(t *testing.T) {
+	lake := SharedLake(t)
+	p := NewProxy(t, lake.CatalogURI)
+	createTable(t, openCatalog(t, lake, p.URL), lake)
+	require.Equal(t, 1, p.Count(Is("POST", "/v1/*/namespaces")))
+	require.Equal(t, 1, p.Count(Is("POST", "/v1/*/namespaces/*/tables")))
+	for _, r := range p.Requests() {
+		require.Less(t, r.Status, 300, "%s %s", r.Method, r.Path)
+	}
+}
