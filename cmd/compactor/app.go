@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"compactor/internal/store"
 	"compactor/internal/version"
 )
 
@@ -23,6 +24,7 @@ type environment struct {
 // run parses the command line and runs the command. Its error decides the exit
 // code (see exit.go).
 func run(ctx context.Context, env environment) error {
+	store.Register()
 	app := newApp(env)
 
 	return app.RunContext(ctx, flagsFirst(app, env.args)) //nolint:wrapcheck // Commands return errors that say what and where.

@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/apache/iceberg-go/table"
 	"github.com/urfave/cli/v2"
 
 	"compactor/internal/config"
+	"compactor/internal/progress"
 	"compactor/internal/version"
 	"compactor/pkg/maintenance"
 	"compactor/pkg/rewrite"
@@ -128,17 +130,22 @@ func (s *session) compactTable(ctx context.Context, ident table.Identifier, o ma
 
 		return out, fmt.Errorf("%s: %w", name, err)
 	}
+	if err := s.cfg.CheckTable(name, tbl.Properties()); err != nil {
+		out.Error = err.Error()
+
+		return out, fmt.Errorf("%s: %w", name, &usageError{err})
+	}
 	policy := s.cfg.PolicyFor(name, tbl.Properties())
-	if disabled, why := s.disabled(name, policy, asked); disabled {
+	if disabled, why := s.disabled(tbl, policy, asked); disabled {
 		out.Steps = append(out.Steps, maintenance.StepReport{Step: maintenance.StepCompact, Status: maintenance.StatusNothing, Reason: why})
 
 		return out, nil
 	}
 	o.MaxHold, o.MaxRounds = time.Duration(s.cfg.Claim.MaxHold), s.cfg.Claim.MaxRounds
 	o.Plan = planOptions(policy.Compact, o, s.memory)
-	task := s.progress.Start(name, 0)
-	defer task.Done()
-	step, err := s.maintainer(func(p rewrite.Progress) { task.Set(p.BytesRead) }).Compact(ctx, tbl, o)
+	shown := newTasks(s.progress, name)
+	defer shown.done()
+	step, err := s.maintainer(shown.update).Compact(ctx, tbl, o)
 	out.Steps = append(out.Steps, step)
 	if err != nil {
 		s.log.Error().Err(err).Str("table", name).Str("step", step.Step).Str("status", string(step.Status)).Msg("step ended")
@@ -150,10 +157,10 @@ func (s *session) compactTable(ctx context.Context, ident table.Identifier, o ma
 	return out, nil
 }
 
-func (s *session) disabled(name string, p config.Policy, asked bool) (bool, string) {
+func (s *session) disabled(tbl *table.Table, p config.Policy, asked bool) (bool, string) {
 	switch {
-	case s.cfg.TableDisabled(name):
-		return true, "the configuration disables this table"
+	case s.cfg.Disabled(strings.Join(tbl.Identifier(), "."), tbl.Properties()):
+		return true, "the configuration or the table's property compactor.disabled disables this table"
 	case !p.Compact.Enabled && !asked:
 		return true, "the policy disables this step"
 	default:
@@ -175,4 +182,38 @@ func planOptions(p config.Compact, o maintenance.CompactOptions, memory int64) r
 	}
 
 	return plan
+}
+
+// tasks shows one bar for each group that is being rewritten.
+type tasks struct {
+	sink  *progress.Sink
+	table string
+	mu    sync.Mutex
+	open  map[string]*progress.Task
+}
+
+func newTasks(sink *progress.Sink, name string) *tasks {
+	return &tasks{sink: sink, table: name, open: map[string]*progress.Task{}}
+}
+
+func (t *tasks) update(p rewrite.Progress) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	task, ok := t.open[p.Group]
+	if !ok {
+		task = t.sink.Start(t.table+" "+p.Group, p.Bytes)
+		t.open[p.Group] = task
+	}
+	task.Set(p.BytesDone)
+	if p.RowsDone >= p.RowsTotal {
+		task.Done()
+	}
+}
+
+func (t *tasks) done() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, task := range t.open {
+		task.Done()
+	}
 }

@@ -150,14 +150,14 @@ func demoTable(ctx context.Context, env environment, file string, build bool) (t
 	}
 	s.catalog = cat
 	defer s.close()
-	var tbl *table.Table
 	if build {
-		tbl, err = demo.Build(ctx, cat.Iceberg())
-	} else {
-		tbl, err = cat.LoadTable(ctx, demo.Ident())
+		if err := demo.Build(cat.Context(ctx), cat.Client()); err != nil {
+			return tableSize{}, demo.Fingerprint{}, fmt.Errorf("make demo table: %w", err)
+		}
 	}
+	tbl, err := cat.LoadTable(ctx, demo.Ident())
 	if err != nil {
-		return tableSize{}, demo.Fingerprint{}, fmt.Errorf("demo table: %w", err)
+		return tableSize{}, demo.Fingerprint{}, fmt.Errorf("load demo table: %w", err)
 	}
 	rows, err := demo.Take(ctx, tbl)
 	if err != nil {

@@ -49,6 +49,11 @@ func openSession(c *cli.Context, env environment, dryRun bool) (*session, error)
 	}
 	s.log.Debug().Str("config", s.cfg.Path).Int64("memory", s.memory).Int("parallel", s.parallel).Msg("start")
 	if !dryRun {
+		if err := s.cfg.ValidateClaim(); err != nil {
+			s.close()
+
+			return nil, &usageError{err}
+		}
 		claimer, err := claim.Open(c.Context, s.claimConfig())
 		if err != nil {
 			s.close()
@@ -227,5 +232,20 @@ func (a claimAdapter) Acquire(ctx context.Context, ident table.Identifier) (main
 	}
 	log.Debug().Str("ticket", held.Ticket()).Dur("waited", held.Waited()).Msg("claim granted")
 
-	return held, nil
+	return heldClaim{held}, nil
+}
+
+// heldClaim names a loss in maintenance's words.
+type heldClaim struct{ *claim.Claim }
+
+func (h heldClaim) Verify(ctx context.Context) (time.Time, error) {
+	deadline, err := h.Claim.Verify(ctx)
+	switch {
+	case errors.Is(err, claim.ErrLost):
+		return time.Time{}, errors.Join(maintenance.ErrClaimLost, err)
+	case err != nil:
+		return time.Time{}, fmt.Errorf("verify claim: %w", err)
+	}
+
+	return deadline, nil
 }

@@ -43,11 +43,12 @@ func schema() *iceberg.Schema {
 
 // Build creates the table and fragments it: Files small files in three
 // partitions over Commits snapshots, a tag in the middle, and position deletes
-// at the end. The table must not exist.
-func Build(ctx context.Context, cat icebergcatalog.Catalog) (*table.Table, error) {
+// at the end. The table must not exist. ctx carries what the catalog needs to
+// reach its store.
+func Build(ctx context.Context, cat icebergcatalog.Catalog) error {
 	ident := Ident()
 	if err := cat.CreateNamespace(ctx, ident[:1], nil); err != nil {
-		return nil, fmt.Errorf("create namespace %s: %w", ident[0], err)
+		return fmt.Errorf("create namespace %s: %w", ident[0], err)
 	}
 	spec := iceberg.NewPartitionSpec(iceberg.PartitionField{
 		SourceIDs: []int{2}, FieldID: 1000, Name: "region", Transform: iceberg.IdentityTransform{},
@@ -55,20 +56,22 @@ func Build(ctx context.Context, cat icebergcatalog.Catalog) (*table.Table, error
 	tbl, err := cat.CreateTable(ctx, ident, schema(), icebergcatalog.WithPartitionSpec(&spec),
 		icebergcatalog.WithProperties(iceberg.Properties{table.WriteDeleteModeKey: table.WriteModeMergeOnRead}))
 	if err != nil {
-		return nil, fmt.Errorf("create table %v: %w", ident, err)
+		return fmt.Errorf("create table %v: %w", ident, err)
 	}
 	for commit := range Commits {
 		if tbl, err = appendFiles(ctx, tbl, commit); err != nil {
-			return nil, err
+			return err
 		}
 		if commit == Commits/2 {
 			if tbl, err = tagHead(ctx, tbl, cat, "half-way"); err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}
 
-	return deleteSome(ctx, tbl)
+	_, err = deleteSome(ctx, tbl)
+
+	return err
 }
 
 // appendFiles commits one share of the files as one snapshot.

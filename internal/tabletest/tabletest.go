@@ -33,12 +33,12 @@ func PartitionedSchema() *iceberg.Schema {
 		iceberg.NestedField{ID: 3, Name: "p", Type: iceberg.PrimitiveTypes.String})...)
 }
 
-// Create makes the namespace, if need be, and the table.
-func Create(tb testing.TB, cat icebergcatalog.Catalog, ident table.Identifier, sc *iceberg.Schema,
+// Create makes the namespace, if need be, and the table. ctx carries what the
+// catalog needs to reach its store.
+func Create(ctx context.Context, tb testing.TB, cat icebergcatalog.Catalog, ident table.Identifier, sc *iceberg.Schema,
 	opts ...icebergcatalog.CreateTableOpt,
 ) *table.Table {
 	tb.Helper()
-	ctx := context.Background()
 	err := cat.CreateNamespace(ctx, ident[:len(ident)-1], nil)
 	if err != nil && !errors.Is(err, icebergcatalog.ErrNamespaceAlreadyExists) {
 		require.NoError(tb, err, "create namespace of %v", ident)
@@ -195,4 +195,63 @@ func DeleteWhere(tb testing.TB, tbl *table.Table, filter iceberg.BooleanExpressi
 	require.NoError(tb, err, "delete from %v", tbl.Identifier())
 
 	return next
+}
+
+// liveEntries returns the live entries of the current snapshot.
+func liveEntries(tb testing.TB, tbl *table.Table) []iceberg.ManifestEntry {
+	tb.Helper()
+	if tbl.CurrentSnapshot() == nil {
+		return nil
+	}
+	fio, err := tbl.FS(context.Background())
+	require.NoError(tb, err)
+	manifests, err := tbl.CurrentSnapshot().Manifests(fio)
+	require.NoError(tb, err)
+	var live []iceberg.ManifestEntry
+	for _, m := range manifests {
+		entries, err := m.FetchEntries(fio, true)
+		require.NoError(tb, err)
+		live = append(live, entries...)
+	}
+
+	return live
+}
+
+// DeleteFiles returns the paths of the live delete files.
+func DeleteFiles(tb testing.TB, tbl *table.Table) []string {
+	tb.Helper()
+	var paths []string
+	for _, e := range liveEntries(tb, tbl) {
+		if e.DataFile().ContentType() != iceberg.EntryContentData {
+			paths = append(paths, e.DataFile().FilePath())
+		}
+	}
+
+	return paths
+}
+
+// Specs returns the partition spec of each live data file, by path.
+func Specs(tb testing.TB, tbl *table.Table) map[string]int {
+	tb.Helper()
+	specs := map[string]int{}
+	for _, e := range liveEntries(tb, tbl) {
+		if e.DataFile().ContentType() == iceberg.EntryContentData {
+			specs[e.DataFile().FilePath()] = int(e.DataFile().SpecID())
+		}
+	}
+
+	return specs
+}
+
+// LargestFile returns the size of the largest live data file in bytes.
+func LargestFile(tb testing.TB, tbl *table.Table) int64 {
+	tb.Helper()
+	var largest int64
+	for _, e := range liveEntries(tb, tbl) {
+		if e.DataFile().ContentType() == iceberg.EntryContentData {
+			largest = max(largest, e.DataFile().FileSizeBytes())
+		}
+	}
+
+	return largest
 }

@@ -3,7 +3,6 @@ package maintenance
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -54,7 +53,7 @@ func (m *Maintainer) commit(ctx context.Context, claim Claim, req commitRequest)
 	}
 	deadline, err := claim.Verify(ctx)
 	if err != nil {
-		return commitResult{DidNotHappen: true}, fmt.Errorf("verify claim before commit: %w", errors.Join(ErrClaimLost, err))
+		return commitResult{DidNotHappen: true}, fmt.Errorf("verify claim before commit: %w", err)
 	}
 	if ctx.Err() != nil {
 		return commitResult{DidNotHappen: true}, fmt.Errorf("commit %s: %w", name(req.base), context.Cause(ctx))

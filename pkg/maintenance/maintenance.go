@@ -17,7 +17,8 @@ type Claim interface {
 	// Context dies, with its cause, the moment the claim is lost.
 	Context() context.Context
 	// Verify asks the authority whether the claim is still held and returns
-	// the time by which a commit request must have been answered.
+	// the time by which a commit request must have been answered. Its error
+	// wraps ErrClaimLost when the claim is no longer ours.
 	Verify(ctx context.Context) (deadline time.Time, err error)
 	// Release gives the claim back. It is bounded, idempotent, and safe after
 	// a loss and after cancellation.

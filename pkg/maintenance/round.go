@@ -79,7 +79,7 @@ func (c *compaction) attempt(claim Claim, n int, rep *RoundReport) error {
 	rewriting := c.m.now().Sub(busy)
 	good := c.sortOut(results)
 	if len(good) == 0 {
-		c.plan = c.plan.Drop(groups)
+		c.plan.Drop(groups)
 
 		return nil
 	}
@@ -95,7 +95,7 @@ func (c *compaction) attempt(claim Claim, n int, rep *RoundReport) error {
 	}
 	rep.Groups, rep.Change, rep.SnapshotID, rep.Found = len(good), changeOf(good), &res.SnapshotID, res.FoundBySearch
 	c.rep.DeletesRemoved += len(proof.DeadDeletes)
-	c.plan = c.plan.Drop(groups)
+	c.plan.Drop(groups)
 	c.pace.learn(rep.Change.BytesIn, rewriting, c.m.now().Sub(started))
 	c.m.Log.Info().Str("table", name(tbl)).Int("round", n).Int64("snapshot_id", res.SnapshotID).
 		Int("files_in", rep.Change.FilesIn).Int("files_out", rep.Change.FilesOut).Msg("round committed")

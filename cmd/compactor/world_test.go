@@ -1,0 +1,342 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	icebergcatalog "github.com/apache/iceberg-go/catalog"
+	icebergio "github.com/apache/iceberg-go/io"
+	"github.com/apache/iceberg-go/table"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"compactor/internal/catalog"
+	"compactor/internal/store"
+	"compactor/internal/tabletest"
+	"compactor/internal/testenv"
+	"compactor/pkg/claim"
+	"compactor/pkg/maintenance"
+)
+
+// world is one table on the real S3 server and REST catalog, with the claim in
+// a real PostgreSQL. The program reaches catalog and store through proxies; the
+// test itself goes straight to the servers.
+type world struct {
+	t       *testing.T
+	lake    *testenv.Lake
+	db      *testenv.Database
+	catalog *testenv.Proxy
+	s3      *testenv.Proxy
+	direct  *catalog.Catalog
+	ident   table.Identifier
+	env     map[string]string
+	config  string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	lake := testenv.SharedLake(t)
+	w := &world{
+		t: t, lake: lake, db: testenv.Postgres(t),
+		catalog: testenv.NewProxy(t, lake.CatalogURI), s3: testenv.NewProxy(t, lake.S3Endpoint),
+		ident: table.Identifier{lake.Namespace, "events"},
+	}
+	w.env = map[string]string{
+		"COMPACTOR_CATALOG_CREDENTIAL":           lake.AccessKey + ":" + lake.SecretKey,
+		"COMPACTOR_STORAGE_S3_ACCESS_KEY_ID":     lake.AccessKey,
+		"COMPACTOR_STORAGE_S3_SECRET_ACCESS_KEY": lake.SecretKey,
+		"COMPACTOR_CLAIM_POSTGRES":               w.db.DSN,
+	}
+	w.config = filepath.Join(t.TempDir(), "compactor.yaml")
+	w.writeConfig("advisory", "")
+	store.Register()
+	var err error
+	w.direct, err = catalog.Open(context.Background(), catalog.Options{
+		Catalog: catalog.Settings{
+			Type: "rest", Name: "test", URI: lake.CatalogURI, Warehouse: lake.Warehouse,
+			Credential: lake.AccessKey + ":" + lake.SecretKey,
+		},
+		Storage: store.Options{S3: store.S3Options{
+			Endpoint: lake.S3Endpoint, Region: lake.Region,
+			AccessKeyID: lake.AccessKey, SecretAccessKey: lake.SecretKey, URLStyle: store.StylePath,
+		}},
+		Logger: zerolog.Nop(),
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, w.direct.Close()) })
+
+	return w
+}
+
+func (w *world) writeConfig(mode, extra string) {
+	w.t.Helper()
+	text := fmt.Sprintf(`catalog:
+  type: rest
+  uri: %s
+  warehouse: %s
+storage:
+  s3:
+    endpoint: %s
+    region: %s
+    url_style: path
+claim:
+  mode: %s
+  realm: %s
+%s`, w.catalog.URL, w.lake.Warehouse, w.s3.URL, w.lake.Region, mode, w.realm(), extra)
+	require.NoError(w.t, os.WriteFile(w.config, []byte(text), 0o600))
+}
+
+func (w *world) realm() string { return "test" }
+
+func (w *world) name() string { return strings.Join(w.ident, ".") }
+
+func (w *world) key() claim.Key {
+	return claim.Key{Realm: w.realm(), Namespace: w.ident[:1], Table: w.ident[1]}
+}
+
+// create makes the table with the plain schema.
+func (w *world) create(opts ...icebergcatalog.CreateTableOpt) *table.Table {
+	w.t.Helper()
+
+	return tabletest.Create(w.direct.Context(context.Background()), w.t, w.direct.Client(), w.ident, tabletest.Schema(), opts...)
+}
+
+// createPartitioned makes the table with a column p more, which partitions it
+// only if opts say so.
+func (w *world) createPartitioned(opts ...icebergcatalog.CreateTableOpt) *table.Table {
+	w.t.Helper()
+
+	return tabletest.Create(w.direct.Context(context.Background()), w.t, w.direct.Client(), w.ident, tabletest.PartitionedSchema(), opts...)
+}
+
+func (w *world) load() *table.Table {
+	w.t.Helper()
+	tbl, err := w.direct.LoadTable(context.Background(), w.ident)
+	require.NoError(w.t, err)
+
+	return tbl
+}
+
+// result is what a run of the program left behind.
+type result struct {
+	code           int
+	stdout, stderr string
+	report         maintenance.Report
+}
+
+func (r result) step(t *testing.T) stepDoc {
+	t.Helper()
+	var doc struct {
+		Tables []struct {
+			Steps []stepDoc `json:"steps"`
+		} `json:"tables"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(r.stdout), &doc), "stdout is one JSON document: %s\nstderr: %s", r.stdout, r.stderr)
+	require.Len(t, doc.Tables, 1)
+	require.Len(t, doc.Tables[0].Steps, 1)
+
+	return doc.Tables[0].Steps[0]
+}
+
+// stepDoc is the part of the report's JSON that tests look at.
+type stepDoc struct {
+	Status         string   `json:"status"`
+	Reason         string   `json:"reason"`
+	SnapshotBefore *int64   `json:"snapshot_before"`
+	SnapshotAfter  *int64   `json:"snapshot_after"`
+	GroupsLeft     int      `json:"groups_left"`
+	Kept           []string `json:"kept_files"`
+	Rewritten      struct {
+		FilesIn  int   `json:"files_in"`
+		FilesOut int   `json:"files_out"`
+		RowsIn   int64 `json:"rows_in"`
+		RowsOut  int64 `json:"rows_out"`
+	} `json:"rewritten"`
+	Failed []maintenance.Refusal `json:"failed"`
+	Rounds []struct {
+		Parent   *int64 `json:"parent_snapshot"`
+		Snapshot *int64 `json:"snapshot"`
+		Found    bool   `json:"found_by_search"`
+	} `json:"rounds"`
+	Plan *maintenance.PlanReport `json:"plan"`
+}
+
+// compactor runs the program in this process, with JSON on stdout.
+func (w *world) compactor(args ...string) result {
+	w.t.Helper()
+	var stdout, stderr bytes.Buffer
+	err := run(context.Background(), environment{
+		args:   append([]string{"compactor"}, args...),
+		getenv: func(k string) (string, bool) { v, ok := w.env[k]; return v, ok },
+		stdout: &stdout, stderr: &stderr,
+	})
+	if err != nil && !wasReported(err) {
+		fmt.Fprintln(&stderr, "compactor:", err)
+	}
+
+	return result{code: exitCode(err), stdout: stdout.String(), stderr: stderr.String()}
+}
+
+// compact is compactor for the usual command.
+func (w *world) compact(flags ...string) result {
+	w.t.Helper()
+
+	return w.compactor(w.compactArgs(flags...)...)
+}
+
+func (w *world) compactArgs(flags ...string) []string {
+	return slices.Concat([]string{"compact", "--config", w.config, "--output", "json"}, flags, []string{w.name()})
+}
+
+// process is the program as a process of its own.
+type process struct {
+	t              *testing.T
+	cmd            *exec.Cmd
+	stdout, stderr *lockedBuffer
+	done           chan struct{}
+	code           int
+}
+
+func (w *world) start(args ...string) *process {
+	w.t.Helper()
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), asProgram+"=1")
+	for k, v := range w.env {
+		cmd.Env = append(cmd.Env, k+"="+v)
+	}
+	p := &process{t: w.t, cmd: cmd, stdout: &lockedBuffer{}, stderr: &lockedBuffer{}, done: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = p.stdout, p.stderr
+	require.NoError(w.t, cmd.Start())
+	go func() {
+		_ = cmd.Wait() // The code is what counts.
+		p.code = cmd.ProcessState.ExitCode()
+		close(p.done)
+	}()
+	w.t.Cleanup(func() {
+		_ = cmd.Process.Kill() // It has ended long ago unless the test failed.
+		<-p.done
+	})
+
+	return p
+}
+
+// wait returns the exit code.
+func (p *process) wait(limit time.Duration) int {
+	p.t.Helper()
+	select {
+	case <-p.done:
+		return p.code
+	case <-time.After(limit):
+		p.t.Fatalf("the program still runs after %s; stderr: %s", limit, p.stderr)
+
+		return 0
+	}
+}
+
+func (p *process) result(limit time.Duration) result {
+	code := p.wait(limit)
+
+	return result{code: code, stdout: p.stdout.String(), stderr: p.stderr.String()}
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+
+	return l.b.String()
+}
+
+// objects lists every object below the table's location.
+func (w *world) objects() []string {
+	w.t.Helper()
+	prefix := strings.TrimPrefix(w.load().Location(), "s3://"+w.lake.Bucket+"/")
+	client := s3.New(s3.Options{
+		BaseEndpoint: aws.String(w.lake.S3Endpoint), Region: w.lake.Region, UsePathStyle: true,
+		Credentials: credentials.NewStaticCredentialsProvider(w.lake.AccessKey, w.lake.SecretKey, ""),
+	})
+	var keys []string
+	pages := s3.NewListObjectsV2Paginator(client, &s3.ListObjectsV2Input{Bucket: &w.lake.Bucket, Prefix: aws.String(prefix + "/")})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(context.Background())
+		require.NoError(w.t, err)
+		for _, o := range page.Contents {
+			keys = append(keys, "s3://"+w.lake.Bucket+"/"+*o.Key)
+		}
+	}
+	slices.Sort(keys)
+
+	return keys
+}
+
+// dataObjects are the objects of the table that are Parquet files.
+func (w *world) dataObjects() []string {
+	return slices.DeleteFunc(w.objects(), func(k string) bool { return !strings.HasSuffix(k, ".parquet") })
+}
+
+// commits counts the commit requests that reached the proxy of the catalog.
+func (w *world) commits() int {
+	return w.catalog.Count(func(r testenv.Request) bool {
+		return r.Method == "POST" && strings.HasSuffix(r.Path, "/tables/"+w.ident[1])
+	})
+}
+
+// isCommit matches the commit request of the world's table.
+func (w *world) isCommit() func(method, path string) bool {
+	return func(method, path string) bool {
+		return method == "POST" && strings.HasSuffix(path, "/tables/"+w.ident[1])
+	}
+}
+
+// claimFree says whether another writer gets the table's claim at once.
+func (w *world) claimFree() bool {
+	w.t.Helper()
+	claimer := w.openClaimer()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	c, err := claimer.Acquire(ctx, w.key(), claim.AcquireOptions{Timeout: 2 * time.Second})
+	if err != nil {
+		return false
+	}
+	require.NoError(w.t, c.Release(context.Background()))
+
+	return true
+}
+
+func (w *world) openClaimer() claim.Claimer {
+	w.t.Helper()
+	claimer, err := claim.Open(context.Background(), claim.Config{Mode: claim.ModeAdvisory, DSN: w.db.DSN, Holder: "writer@test"})
+	require.NoError(w.t, err)
+	w.t.Cleanup(func() { require.NoError(w.t, claimer.Close()) })
+
+	return claimer
+}
+
+// writer is the part of a FileIO that spoil needs.
+type writer interface {
+	Create(name string) (icebergio.FileWriter, error)
+}
