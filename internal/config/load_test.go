@@ -317,7 +317,7 @@ func TestExamplesLoad(t *testing.T) {
 		form              Form
 		kind, mode, realm string
 	}{
-		"coldfront.yaml":        {FormColdFront, "rest", "coldfront", "wh"},
+		"coldfront.yaml":        {FormColdFront, "rest", "coldfront", "cold"},
 		"lakekeeper-minio.yaml": {FormOwn, "rest", "advisory", "lake"},
 		"aws.yaml":              {FormOwn, "glue", "advisory", "example-lake"},
 		"embedded.yaml":         {FormOwn, "sql", "file", "local"},
