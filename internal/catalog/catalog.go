@@ -1,0 +1,167 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	icecat "github.com/apache/iceberg-go/catalog"
+	icebergio "github.com/apache/iceberg-go/io"
+	"github.com/apache/iceberg-go/table"
+	"github.com/rs/zerolog"
+
+	"compactor/internal/store"
+)
+
+// Catalog is an open catalog together with the store that serves its tables.
+type Catalog struct {
+	settings Settings
+	inner    icecat.Catalog
+	store    *store.Store
+	log      zerolog.Logger
+	closers  []func() error
+}
+
+var _ table.CatalogIO = (*Catalog)(nil)
+
+// Open connects to a catalog. Everything that is wrong with the settings is
+// reported at once, before any request. store.Register must have been called, by
+// the program, once. An error says what to do about it.
+func Open(ctx context.Context, o Options) (*Catalog, error) {
+	if o.Counters != nil {
+		o.Storage.Counters = o.Counters
+	}
+	if o.Catalog.Type == "" {
+		o.Catalog.Type = TypeREST
+	}
+	if o.Catalog.Name == "" {
+		o.Catalog.Name = "default"
+	}
+	if o.Catalog.Timeout == 0 {
+		o.Catalog.Timeout = DefaultTimeout
+	}
+	if err := errors.Join(o.Catalog.Validate(), o.Storage.Validate()); err != nil {
+		return nil, err
+	}
+	s, err := store.New(o.Storage)
+	if err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	c := &Catalog{settings: o.Catalog, store: s, log: o.Logger, closers: []func() error{s.Close}}
+	open := map[string]func(context.Context, Options) error{TypeREST: c.openREST, TypeSQL: c.openSQL, TypeGlue: c.openGlue}
+	if err := open[o.Catalog.Type](store.WithStore(ctx, s), o); err != nil {
+		return nil, errors.Join(fmt.Errorf("open %s catalog %s: %w", o.Catalog.Type, o.Catalog.URI, c.hint(err)), c.Close())
+	}
+	return c, nil
+}
+
+// Type is the catalog's type, one of the Type constants.
+func (c *Catalog) Type() string { return c.settings.Type }
+
+// Name is the catalog's configured name.
+func (c *Catalog) Name() string { return c.settings.Name }
+
+// Warehouse is the warehouse the catalog was opened with; it names the realm of
+// claims.
+func (c *Catalog) Warehouse() string { return c.settings.Warehouse }
+
+// Store is the store behind the catalog's tables, for paths that belong to no
+// loaded table and for its counters.
+func (c *Catalog) Store() *store.Store { return c.store }
+
+// Client is iceberg-go's catalog, for what this package does not wrap: creating
+// namespaces and tables. Calls need the context of Context. Commits have to go through CommitTable.
+func (c *Catalog) Client() icecat.Catalog { return c.inner }
+
+// Context returns ctx with the catalog's store in it, which iceberg-go's own
+// calls need to make a FileIO.
+func (c *Catalog) Context(ctx context.Context) context.Context { return store.WithStore(ctx, c.store) }
+
+// Close releases connections. Tables loaded before must not be used any more.
+func (c *Catalog) Close() error {
+	var errs []error
+	if closer, ok := c.inner.(icecat.Closer); ok {
+		errs = append(errs, closer.Close())
+	}
+	for _, f := range c.closers {
+		errs = append(errs, f())
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("close catalog %s: %w", c.settings.Name, err)
+	}
+	return nil
+}
+
+// LoadTable loads the table's current metadata from the catalog, never from a
+// cache. Its commits go through CommitTable. A missing table is
+// iceberg-go's ErrNoSuchTable with the nearest names in the text. It may be retried.
+func (c *Catalog) LoadTable(ctx context.Context, ident table.Identifier) (*table.Table, error) {
+	tbl, err := c.inner.LoadTable(c.Context(ctx), ident)
+	if err != nil {
+		return nil, fmt.Errorf("load table %s: %w", strings.Join(ident, "."), c.notFound(ctx, ident, err))
+	}
+	files := &tableFiles{c: c, ident: tbl.Identifier(), loaded: tbl}
+	return table.New(tbl.Identifier(), tbl.Metadata(), tbl.MetadataLocation(), files.fs, c), nil
+}
+
+// Bind returns the same table with another last step: its commits go through
+// io. That is how a guard sees every requirement and update before the wire.
+func Bind(tbl *table.Table, io table.CatalogIO) *table.Table {
+	return table.New(tbl.Identifier(), tbl.Metadata(), tbl.MetadataLocation(), tbl.FS, io)
+}
+
+// renewBefore is how long before their end vended credentials are renewed.
+const renewBefore = 5 * time.Minute
+
+// tableFiles makes the FileIO of one loaded table.
+type tableFiles struct {
+	c     *Catalog
+	ident table.Identifier
+
+	mu     sync.Mutex
+	loaded *table.Table // whose properties and credentials are in use
+}
+
+// fs returns a FileIO bound to ctx. When credentials are about to end and the
+// client library could not renew them, the table is loaded again and its new
+// credentials are taken, nothing else of it.
+func (f *tableFiles) fs(ctx context.Context) (icebergio.IO, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	ours, err := f.open(ctx)
+	if err == nil && !expiring(ours) {
+		return ours, nil
+	}
+	tbl, loadErr := f.c.inner.LoadTable(f.c.Context(ctx), f.ident)
+	if loadErr != nil {
+		if err == nil {
+			return ours, nil // still good for some minutes
+		}
+		return nil, fmt.Errorf("open files of table %s: %w", strings.Join(f.ident, "."), errors.Join(err, loadErr))
+	}
+	f.loaded = tbl
+	if ours, err = f.open(ctx); err != nil {
+		return nil, fmt.Errorf("open files of table %s: %w", strings.Join(f.ident, "."), err)
+	}
+	return ours, nil
+}
+
+func (f *tableFiles) open(ctx context.Context) (*store.FS, error) {
+	io, err := f.loaded.FS(f.c.Context(ctx))
+	if err != nil {
+		return nil, err //nolint:wrapcheck // fs names the table
+	}
+	ours, ok := io.(*store.FS)
+	if !ok {
+		return nil, errors.New("the FileIO is not the store's: store.Register was not called")
+	}
+	return ours.WithContext(ctx), nil
+}
+
+func expiring(f *store.FS) bool {
+	end := f.CredentialsExpire()
+	return !end.IsZero() && time.Until(end) < renewBefore
+}

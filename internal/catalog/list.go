@@ -1,0 +1,67 @@
+package catalog
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+
+	icecat "github.com/apache/iceberg-go/catalog"
+	"github.com/apache/iceberg-go/table"
+)
+
+// ListTables yields the tables of a namespace, page by page. An error is the last
+// thing it yields.
+func (c *Catalog) ListTables(ctx context.Context, namespace table.Identifier) iter.Seq2[table.Identifier, error] {
+	return func(yield func(table.Identifier, error) bool) {
+		for id, err := range c.inner.ListTables(c.Context(ctx), namespace) {
+			if err != nil {
+				yield(nil, fmt.Errorf("list tables of %s: %w", strings.Join(namespace, "."), c.hint(err)))
+				return
+			}
+			if !yield(id, nil) {
+				return
+			}
+		}
+	}
+}
+
+// ListNamespaces returns the namespaces directly below parent; nil is the root.
+func (c *Catalog) ListNamespaces(ctx context.Context, parent table.Identifier) ([]table.Identifier, error) {
+	all, err := c.inner.ListNamespaces(c.Context(ctx), parent)
+	if err != nil {
+		return nil, fmt.Errorf("list namespaces: %w", c.hint(err))
+	}
+	return all, nil
+}
+
+// Canonical returns the identifier as the catalog itself spells it, so that
+// two spellings of one table become one name. An exact name wins; a
+// catalog that ignores case has the table under one other spelling. A name
+// that is not in the list is returned as it was given: loading it will tell.
+func (c *Catalog) Canonical(ctx context.Context, ident table.Identifier) (table.Identifier, error) {
+	if len(ident) < 2 {
+		return nil, fmt.Errorf("resolve table %s: %w: a namespace and a name are needed", strings.Join(ident, "."), icecat.ErrInvalidIdentifier)
+	}
+	var folded []table.Identifier
+	for id, err := range c.ListTables(ctx, ident[:len(ident)-1]) {
+		if err != nil {
+			return nil, err
+		}
+		if len(id) != len(ident) {
+			continue
+		}
+		switch got, want := strings.Join(id, "\x00"), strings.Join(ident, "\x00"); {
+		case got == want:
+			return id, nil
+		case strings.EqualFold(got, want):
+			folded = append(folded, id)
+		}
+	}
+	if len(folded) == 1 {
+		if _, err := c.inner.LoadTable(c.Context(ctx), ident); err == nil {
+			return folded[0], nil
+		}
+	}
+	return ident, nil
+}
