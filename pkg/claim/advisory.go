@@ -73,12 +73,12 @@ func (a *advisory) Acquire(ctx context.Context, key Key, o AcquireOptions) (*Cla
 	started := a.server.cfg.Now()
 	conn, err := a.server.connect(ctx)
 	if err != nil {
-		return nil, err
+		return nil, refused(ctx, key, err)
 	}
 	pid, err := a.lock(ctx, conn, key, waitOptions{AcquireOptions: o, started: started})
 	if err != nil {
 		a.discard(ctx, conn)
-		return nil, err
+		return nil, refused(ctx, key, err)
 	}
 	l := &pgLease{
 		server: a.server, conn: conn,

@@ -105,12 +105,12 @@ func (c *coldFront) Acquire(ctx context.Context, key Key, o AcquireOptions) (*Cl
 	started := c.server.cfg.Now()
 	conn, err := c.server.connect(ctx)
 	if err != nil {
-		return nil, err
+		return nil, refused(ctx, key, err)
 	}
 	held, err := c.enter(ctx, conn, key, waitOptions{AcquireOptions: o, started: started})
 	if err != nil {
 		c.discard(ctx, conn)
-		return nil, err
+		return nil, refused(ctx, key, err)
 	}
 	return c.adopt(ctx, c.server.cfg, grant{
 		key: key, mode: ModeColdFront, reference: held.ref, ticket: held.name(),

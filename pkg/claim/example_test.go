@@ -27,11 +27,11 @@ func Example() {
 		}
 		defer held.Release(ctx) //nolint:errcheck // The server frees what it was not told to.
 		fmt.Println("read the head of", held.Key(), "and prepare the commit")
-		deadline, err := held.Verify(held.Context())
+		deadline, err := held.Verify(held.Context()) //nolint:contextcheck // A claim's context is a child of ctx.
 		if err != nil {
 			return err
 		}
-		commitCtx, cancel := context.WithDeadline(held.Context(), deadline) //nolint:contextcheck // A claim's context is a child of ctx.
+		commitCtx, cancel := context.WithDeadline(held.Context(), deadline)
 		defer cancel()
 		fmt.Println("commit:", commitCtx.Err() == nil)
 		return held.Release(ctx)

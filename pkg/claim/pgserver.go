@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
@@ -54,9 +55,12 @@ func newServer(cfg Config) (*pgServer, error) {
 	if err != nil {
 		return nil, &SetupError{What: "PostgreSQL DSN cannot be used", Hint: "correct the DSN", Err: err}
 	}
-	// Statements are not prepared by name: a pooler may give each transaction
-	// another server session, which would not know them.
-	conf.DefaultQueryExecMode = pgx.QueryExecModeExec
+	// Nothing is prepared by name: a pooler may give each transaction another server
+	// session. The simple protocol also leaves no portal behind, which in an open
+	// transaction would hold a snapshot until the next statement.
+	conf.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+	conf.RuntimeParams["client_encoding"] = "UTF8"
+	conf.RuntimeParams["standard_conforming_strings"] = "on"
 	if conf.ConnectTimeout == 0 || conf.ConnectTimeout > cfg.Timing.Connect {
 		conf.ConnectTimeout = cfg.Timing.Connect
 	}
@@ -169,6 +173,23 @@ func (s *pgServer) close(ctx context.Context, conn *pgx.Conn) {
 	defer cancel()
 	// An error here means that the connection is gone, which is what was wanted.
 	_ = conn.Close(ctx)
+}
+
+// refused is the error of an Acquire that failed before it queued. When the
+// caller's context is the reason that is what it says, although the network layer
+// may call the same thing a timeout of its own.
+func refused(ctx context.Context, key Key, err error) error {
+	var setup *SetupError
+	if errors.As(err, &setup) {
+		return err
+	}
+	if deadline, ok := ctx.Deadline(); ctx.Err() == nil && ok && !time.Now().Before(deadline) {
+		return fmt.Errorf("acquire claim %s: %w", key, context.DeadlineExceeded)
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("acquire claim %s: %w", key, context.Cause(ctx))
+	}
+	return err
 }
 
 // printable keeps what application_name can hold.

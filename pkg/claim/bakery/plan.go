@@ -35,6 +35,9 @@ type Plan struct {
 	Steps []Migration
 }
 
+// defaultTimeout bounds each wait of a change of the mesh.
+const defaultTimeout = time.Minute
+
 var (
 	meshName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,19}$`)
 	nodeName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$`)
@@ -46,7 +49,7 @@ func (p Plan) withDefaults() (Plan, error) {
 		p.Mesh = "main"
 	}
 	if p.Timeout == 0 {
-		p.Timeout = time.Minute
+		p.Timeout = defaultTimeout
 	}
 	if p.Steps == nil {
 		steps, err := Migrations()
