@@ -39,6 +39,7 @@ func TestCompact200FilesUnderOneClaim(t *testing.T) {
 	before := tabletest.Rows(t, tbl)
 	require.Len(t, before, 2000)
 	parent := tbl.CurrentSnapshot().SnapshotID
+	properties := tbl.Properties()
 
 	r := w.compact("--max-hold", "0", "--verify")
 	require.Equal(t, 0, r.code, r.stderr)
@@ -57,7 +58,8 @@ func TestCompact200FilesUnderOneClaim(t *testing.T) {
 	require.Equal(t, "1", snap.Summary.Properties["compactor.round"])
 	require.Equal(t, "compactor", snap.Summary.Properties["engine-name"])
 	require.Equal(t, 1, w.commits(), "exactly one commit request reached the catalog")
-	require.NotContains(t, after.Properties(), table.DefaultNameMappingKey, "no property is set that nobody asked for")
+	require.NotContains(t, properties, table.DefaultNameMappingKey)
+	require.Equal(t, properties, after.Properties(), "no property is set that nobody asked for")
 	require.True(t, w.claimFree())
 }
 
@@ -222,7 +224,7 @@ func TestDryRunNeedsNoPostgresAndTellsTheTruth(t *testing.T) {
 	require.Len(t, step.Rounds, 3)
 	after := w.load()
 	for i, g := range plan.Groups {
-		require.Equal(t, g.Files, removedBy(t, after, *step.Rounds[i].Snapshot), "round %d takes exactly group %d of the plan", i+1, i+1)
+		require.ElementsMatch(t, g.Files, removedBy(t, after, *step.Rounds[i].Snapshot), "round %d takes exactly group %d of the plan", i+1, i+1)
 	}
 }
 

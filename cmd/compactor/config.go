@@ -10,6 +10,13 @@ func configCommand(env environment) *cli.Command {
 	return &cli.Command{
 		Name:  "config",
 		Usage: "check the configuration, or print the effective values",
+		Action: func(c *cli.Context) error {
+			if c.Args().Present() {
+				return usagef("unknown command %q; use compactor config validate or compactor config show", c.Args().First())
+			}
+
+			return usagef("name what to do: compactor config validate or compactor config show")
+		},
 		Subcommands: []*cli.Command{
 			{
 				Name:      "validate",
@@ -20,6 +27,9 @@ func configCommand(env environment) *cli.Command {
 					cfg, err := loadConfig(c, env)
 					if err != nil {
 						return err
+					}
+					if err := cfg.ValidateClaim(); err != nil {
+						return &usageError{err}
 					}
 					where := cfg.Path
 					if where == "" {

@@ -7,42 +7,42 @@ import (
 )
 
 // keyFlag is a flag that sets a key of the configuration.
-type keyFlag struct{ flag, key, value, usage string }
+type keyFlag struct{ flag, key, usage string }
 
 // catalogFlags, claimFlags and compactFlags list the flags that override the
 // configuration file, with the key that each one sets.
 func catalogFlags() []keyFlag {
 	return []keyFlag{
-		{"catalog-type", "catalog.type", "TYPE", "catalog `TYPE`: rest, sql or glue"},
-		{"catalog-uri", "catalog.uri", "URI", "catalog `URI`"},
-		{"warehouse", "catalog.warehouse", "NAME", "warehouse `NAME` or location"},
-		{"s3-endpoint", "storage.s3.endpoint", "URL", "S3 endpoint `URL`; empty for AWS"},
-		{"s3-region", "storage.s3.region", "REGION", "S3 `REGION`"},
-		{"s3-url-style", "storage.s3.url_style", "STYLE", "`STYLE` of S3 addresses: path or vhost"},
+		{"catalog-type", "catalog.type", "catalog `TYPE`: rest, sql or glue"},
+		{"catalog-uri", "catalog.uri", "catalog `URI`"},
+		{"warehouse", "catalog.warehouse", "warehouse `NAME` or location"},
+		{"s3-endpoint", "storage.s3.endpoint", "S3 endpoint `URL`; empty for AWS"},
+		{"s3-region", "storage.s3.region", "S3 `REGION`"},
+		{"s3-url-style", "storage.s3.url_style", "`STYLE` of S3 addresses: path or vhost"},
 	}
 }
 
 func claimFlags() []keyFlag {
 	return []keyFlag{
-		{"claim-mode", "claim.mode", "MODE", "claim `MODE`: auto, coldfront, advisory, file or none"},
-		{"claim-realm", "claim.realm", "REALM", "`REALM` of the claim's key (default: the warehouse name)"},
-		{"claim-dir", "claim.dir", "DIR", "`DIR` of the lock files in mode file"},
-		{"claim-pooler", "claim.pooler", "WHAT", "`WHAT` to do about a connection pooler: refuse or session"},
-		{"claim-timeout", "claim.timeout", "DURATION", "wait at most `DURATION` for the claim (default: 10m; 0 waits for ever)"},
-		{"max-hold", "claim.max_hold", "DURATION", "hold one claim for about `DURATION` (default: 15s; 0 holds one claim for all the work)"},
-		{"max-rounds", "claim.max_rounds", "N", "at most `N` claims per step (default: 20)"},
+		{"claim-mode", "claim.mode", "claim `MODE`: auto, coldfront, advisory, file or none"},
+		{"claim-realm", "claim.realm", "`REALM` of the claim's key (default: the warehouse name)"},
+		{"claim-dir", "claim.dir", "`DIR` of the lock files in mode file"},
+		{"claim-pooler", "claim.pooler", "`WHAT` to do about a connection pooler: refuse or session"},
+		{"claim-timeout", "claim.timeout", "wait at most `DURATION` for the claim (default: 10m; 0 waits for ever)"},
+		{"max-hold", "claim.max_hold", "hold one claim for about `DURATION` (default: 15s; 0 holds one claim for all the work)"},
+		{"max-rounds", "claim.max_rounds", "at most `N` claims per step (default: 20)"},
 	}
 }
 
 func compactKeyFlags() []keyFlag {
 	return []keyFlag{
-		{"target-file-size", "defaults.compact.target_file_size", "SIZE", "write files of about `SIZE` (default: the table's write.target-file-size-bytes, or 512MiB)"},
-		{"min-file-size", "defaults.compact.min_file_size", "SIZE", "rewrite files smaller than `SIZE` (default: 75 % of the target)"},
-		{"max-file-size", "defaults.compact.max_file_size", "SIZE", "rewrite files larger than `SIZE` (default: 180 % of the target)"},
-		{"min-input-files", "defaults.compact.min_input_files", "N", "rewrite a group of at least `N` files (default: 5)"},
-		{"delete-file-threshold", "defaults.compact.delete_file_threshold", "N", "rewrite a file with at least `N` delete files (default: 0, never for their number)"},
-		{"delete-ratio-threshold", "defaults.compact.delete_ratio_threshold", "RATIO", "rewrite a file when at least this `RATIO` of its rows is deleted (default: 0.3)"},
-		{"max-group-size", "defaults.compact.max_group_size", "SIZE", "read at most `SIZE` per group (default: 100GiB, and 2 x target while max-hold is not 0)"},
+		{"target-file-size", "defaults.compact.target_file_size", "write files of about `SIZE` (default: the table's write.target-file-size-bytes, or 512MiB)"},
+		{"min-file-size", "defaults.compact.min_file_size", "rewrite files smaller than `SIZE` (default: 75 % of the target)"},
+		{"max-file-size", "defaults.compact.max_file_size", "rewrite files larger than `SIZE` (default: 180 % of the target)"},
+		{"min-input-files", "defaults.compact.min_input_files", "rewrite a group of at least `N` files (default: 5)"},
+		{"delete-file-threshold", "defaults.compact.delete_file_threshold", "rewrite a file with at least `N` delete files (default: 0, never for their number)"},
+		{"delete-ratio-threshold", "defaults.compact.delete_ratio_threshold", "rewrite a file when at least this `RATIO` of its rows is deleted (default: 0.3)"},
+		{"max-group-size", "defaults.compact.max_group_size", "read at most `SIZE` per group (default: 100GiB, and 2 x target while max-hold is not 0)"},
 	}
 }
 
@@ -107,14 +107,16 @@ func number(c *cli.Context, name string) int {
 	return 0
 }
 
-// configKeys returns what the command line sets of the configuration.
-func configKeys(c *cli.Context) map[string]string {
-	keys := map[string]string{}
+// configKeys returns what the command line sets of the configuration, and the
+// name of the flag of each key.
+func configKeys(c *cli.Context) (values, names map[string]string) {
+	values, names = map[string]string{}, map[string]string{}
 	for _, def := range slices.Concat(catalogFlags(), claimFlags(), compactKeyFlags()) {
+		names[def.key] = def.flag
 		if v, ok := lookup(c, def.flag); ok {
-			keys[def.key] = v
+			values[def.key] = v
 		}
 	}
 
-	return keys
+	return values, names
 }

@@ -120,7 +120,8 @@ func loadConfig(c *cli.Context, env environment) (*config.Config, error) {
 	if !ok {
 		path, _ = env.getenv("COMPACTOR_CONFIG")
 	}
-	cfg, err := config.Load(config.Source{Path: path, Env: env.getenv, Flags: configKeys(c), ReadFile: os.ReadFile})
+	values, names := configKeys(c)
+	cfg, err := config.Load(config.Source{Path: path, Env: env.getenv, Flags: values, FlagNames: names, ReadFile: os.ReadFile})
 	if err != nil {
 		return nil, &usageError{err}
 	}

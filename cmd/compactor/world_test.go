@@ -111,7 +111,9 @@ func (w *world) key() claim.Key {
 func (w *world) create(opts ...icebergcatalog.CreateTableOpt) *table.Table {
 	w.t.Helper()
 
-	return tabletest.Create(w.direct.Context(context.Background()), w.t, w.direct.Client(), w.ident, tabletest.Schema(), opts...)
+	tabletest.Create(w.direct.Context(context.Background()), w.t, w.direct.Client(), w.ident, tabletest.Schema(), opts...)
+
+	return w.load()
 }
 
 // createPartitioned makes the table with a column p more, which partitions it
@@ -119,7 +121,9 @@ func (w *world) create(opts ...icebergcatalog.CreateTableOpt) *table.Table {
 func (w *world) createPartitioned(opts ...icebergcatalog.CreateTableOpt) *table.Table {
 	w.t.Helper()
 
-	return tabletest.Create(w.direct.Context(context.Background()), w.t, w.direct.Client(), w.ident, tabletest.PartitionedSchema(), opts...)
+	tabletest.Create(w.direct.Context(context.Background()), w.t, w.direct.Client(), w.ident, tabletest.PartitionedSchema(), opts...)
+
+	return w.load()
 }
 
 func (w *world) load() *table.Table {

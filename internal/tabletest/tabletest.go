@@ -120,7 +120,7 @@ func FragmentAtOnce(tb testing.TB, tbl *table.Table, files, rows int) *table.Tab
 	}
 	require.Len(tb, added, files)
 	tx := tbl.NewTransaction()
-	require.NoError(tb, tx.AddDataFiles(ctx, added, nil))
+	require.NoError(tb, tx.AddDataFiles(ctx, added, nil, table.WithoutAutoNameMapping()))
 	next, err := tx.Commit(ctx)
 	require.NoError(tb, err)
 
