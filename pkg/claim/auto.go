@@ -24,7 +24,8 @@ func openAuto(ctx context.Context, cfg Config) (Claimer, error) {
 		cfg.Mode = ModeColdFront
 		return openColdFront(ctx, cfg)
 	case f.hasOurs:
-		return nil, noBakery("found by auto: schema bakery exists at " + server.where)
+		cfg.Mode = ModeBakery
+		return openBakery(ctx, cfg)
 	}
 	return nil, &SetupError{
 		What:  "neither ColdFront nor the bakery schema is installed",

@@ -215,9 +215,9 @@ func TestColdFrontKeepsWaitingWithoutTheRightToLeave(t *testing.T) {
 	ref := key.ColdFront("")
 	db.Exec(t, "REVOKE EXECUTE ON FUNCTION coldfront._release_iceberg_lock(bigint) FROM PUBLIC")
 	dsn := db.Role(t, "bound", "USAGE ON SCHEMA coldfront", "USAGE ON SCHEMA snowflake")
-	var log bytes.Buffer
-	c := open(t, claim.Config{Mode: claim.ModeColdFront, DSN: dsn, Logger: zerolog.New(&log), Timing: quick()})
-	require.Contains(t, log.String(), "coldfront._release_iceberg_lock")
+	var logged bytes.Buffer
+	c := open(t, claim.Config{Mode: claim.ModeColdFront, DSN: dsn, Logger: zerolog.New(zerolog.SyncWriter(&logged)), Timing: quick()})
+	require.Contains(t, logged.String(), "coldfront._release_iceberg_lock")
 
 	// saysWhy returns options whose OnWait closes said when the reason is given.
 	saysWhy := func(timeout time.Duration) (claim.AcquireOptions, <-chan struct{}) {

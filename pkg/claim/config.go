@@ -55,6 +55,11 @@ type Config struct {
 	Holder string
 	// Logger gets warnings and state changes. The zero value logs nothing.
 	Logger zerolog.Logger
+	// DeadPeer is what mode bakery does about a node without a sign of life; default DeadPeerQuorum.
+	DeadPeer DeadPeer
+	// Window, in mode bakery, is how long a peer's heartbeat may stand still before it may be skipped; half of it is the lease and the
+	// most a commit may take. Default 20s, at least 1s. All writers of a mesh must use the same.
+	Window time.Duration
 	// Timing changes the durations below; the zero value keeps the defaults.
 	Timing Timing
 	// Now is the clock that leases are measured with; default time.Now. It must be
@@ -113,6 +118,12 @@ func (c Config) withDefaults() Config {
 	if c.CatalogAlias == "" {
 		c.CatalogAlias = DefaultCatalogAlias
 	}
+	if c.DeadPeer == "" {
+		c.DeadPeer = DeadPeerQuorum
+	}
+	if c.Window == 0 {
+		c.Window = defaultWindow
+	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -150,6 +161,12 @@ func (c Config) validate() error {
 	if c.Pooler != PoolerRefuse && c.Pooler != PoolerSession {
 		add("claim pooler %q is neither refuse nor session", c.Pooler)
 	}
+	if c.DeadPeer != DeadPeerQuorum && c.DeadPeer != DeadPeerWait && c.DeadPeer != DeadPeerEscape {
+		add("claim dead_peer %q is not one of quorum, wait, escape", string(c.DeadPeer))
+	}
+	if c.Window < time.Second {
+		add("claim window %s is shorter than 1s", c.Window)
+	}
 	if strings.Contains(c.CatalogAlias, "\x00") {
 		add("catalog alias holds a NUL byte")
 	}
@@ -186,14 +203,6 @@ func Open(ctx context.Context, cfg Config) (Claimer, error) {
 	case ModeAuto:
 		return openAuto(ctx, cfg)
 	default:
-		return nil, noBakery("asked for by name")
-	}
-}
-
-// noBakery refuses a mode this build does not have.
-func noBakery(why string) error {
-	return &SetupError{
-		What: "claim mode bakery (" + why + ") is not part of this build",
-		Hint: "use a build that has it; do not switch to another mode while other writers use the bakery",
+		return openBakery(ctx, cfg)
 	}
 }

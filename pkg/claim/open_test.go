@@ -77,7 +77,7 @@ func TestCase_C20_TLSIsCheckedAsTheDSNSays(t *testing.T) {
 	wrong := with(t, with(t, dsn, "sslmode", "verify-full"), "sslrootcert", other.CACert)
 	require.ErrorContains(t, refused(t, claim.Config{Mode: claim.ModeAdvisory, DSN: wrong}), "certificate")
 	missing := with(t, with(t, dsn, "sslmode", "verify-full"), "sslrootcert", filepath.Join(t.TempDir(), "none.crt"))
-	refused(t, claim.Config{Mode: claim.ModeAdvisory, DSN: missing})
+	require.ErrorContains(t, refused(t, claim.Config{Mode: claim.ModeAdvisory, DSN: missing}), "none.crt")
 	plain := testenv.Postgres(t)
 	require.ErrorContains(t, refused(t, claim.Config{Mode: claim.ModeAdvisory, DSN: with(t, plain.DSN, "sslmode", "require")}), "TLS")
 }
@@ -113,9 +113,9 @@ func TestCase_C20_PoolerIsRefusedUnlessItKeepsSessions(t *testing.T) {
 func TestCase_C20_ColdFrontWorksThroughATransactionPooler(t *testing.T) {
 	db := testenv.Postgres(t)
 	double := claimtest.InstallColdFrontMesh(t, db.DSN)
-	var log bytes.Buffer
-	c := open(t, claim.Config{Mode: claim.ModeColdFront, DSN: testenv.PgBouncer(t, db, "transaction"), Logger: zerolog.New(&log), Timing: quick()})
-	require.Contains(t, log.String(), "pooler")
+	var logged bytes.Buffer
+	c := open(t, claim.Config{Mode: claim.ModeColdFront, DSN: testenv.PgBouncer(t, db, "transaction"), Logger: zerolog.New(zerolog.SyncWriter(&logged)), Timing: quick()})
+	require.Contains(t, logged.String(), "pooler")
 	held := acquire(t, c, "orders")
 	stays(t, held, 2*quick().Lease)
 	_, err := held.Verify(context.Background())
@@ -134,13 +134,13 @@ AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`
 }
 
 func TestNoneSaysSoEachTime(t *testing.T) {
-	var log bytes.Buffer
-	c := open(t, claim.Config{Mode: claim.ModeNone, Logger: zerolog.New(&log)})
-	require.Equal(t, 1, bytes.Count(log.Bytes(), []byte("no claim is taken")))
+	var logged bytes.Buffer
+	c := open(t, claim.Config{Mode: claim.ModeNone, Logger: zerolog.New(zerolog.SyncWriter(&logged))})
+	require.Equal(t, 1, bytes.Count(logged.Bytes(), []byte("no claim is taken")))
 	for range 2 {
 		require.NoError(t, acquire(t, c, "orders").Release(context.Background()))
 	}
-	require.Equal(t, 3, bytes.Count(log.Bytes(), []byte("no claim is taken")))
+	require.Equal(t, 3, bytes.Count(logged.Bytes(), []byte("no claim is taken")))
 }
 
 func TestUnwritableDirectoryIsRefused(t *testing.T) {
@@ -148,7 +148,7 @@ func TestUnwritableDirectoryIsRefused(t *testing.T) {
 		// Root may write anywhere; a directory below a plain file stands in for it.
 		plain := filepath.Join(t.TempDir(), "plain")
 		require.NoError(t, os.WriteFile(plain, nil, 0o600))
-		refused(t, claim.Config{Mode: claim.ModeFile, Dir: filepath.Join(plain, "below")})
+		_ = refused(t, claim.Config{Mode: claim.ModeFile, Dir: filepath.Join(plain, "below")})
 		return
 	}
 	dir := t.TempDir()

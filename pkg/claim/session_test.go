@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -283,16 +284,16 @@ func TestCase_C20_KilledProcessFreesTheTable(t *testing.T) {
 
 func TestCase_C20_ClockGapMeansLost(t *testing.T) {
 	db := testenv.Postgres(t)
-	var offset time.Duration
-	clock := func() time.Time { return time.Now().Add(offset) }
+	var offset atomic.Int64
+	clock := func() time.Time { return time.Now().Add(time.Duration(offset.Load())) }
 	// The server would not mind: its lease is an hour. The gap alone must do it.
 	c := open(t, claim.Config{Mode: claim.ModeAdvisory, DSN: db.DSN, Now: clock, Timing: claim.Timing{Lease: time.Hour, Probe: 20 * time.Minute}})
 	held := acquire(t, c, "orders")
-	offset = 50 * time.Minute
+	offset.Store(int64(50 * time.Minute))
 	deadline, err := held.Verify(context.Background())
 	require.NoError(t, err)
 	require.WithinDuration(t, clock().Add(time.Hour), deadline, patience)
-	offset += 61 * time.Minute
+	offset.Store(int64(111 * time.Minute))
 	_, err = held.Verify(context.Background())
 	require.ErrorIs(t, err, claim.ErrLost)
 	require.ErrorContains(t, err, "no sign of life")
