@@ -218,7 +218,7 @@ func TestCase_C17_nothingToDo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			tbl := fill(t, w.create(props(table.WriteTargetFileSizeBytesKey, "130000")))
+			tbl := fill(t, w.create(props(table.WriteTargetFileSizeBytesKey, "80000")))
 			// The claim is held by somebody: no work means no wait.
 			held, err := w.openClaimer().Acquire(context.Background(), w.key(), claim.AcquireOptions{})
 			require.NoError(t, err)

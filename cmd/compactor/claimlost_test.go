@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -146,9 +147,13 @@ func TestCase_C20_roleWithShortTimeouts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	dsn := w.db.Role(t, "shortlived")
-	w.db.Exec(t, `ALTER ROLE shortlived SET idle_session_timeout = '2s'`,
-		`ALTER ROLE shortlived SET idle_in_transaction_session_timeout = '2s'`,
-		`ALTER ROLE shortlived SET statement_timeout = '2s'`, `ALTER ROLE shortlived SET lock_timeout = '1s'`)
+	login, err := url.Parse(dsn)
+	require.NoError(t, err)
+	for setting, value := range map[string]string{
+		"idle_session_timeout": "2s", "idle_in_transaction_session_timeout": "2s", "statement_timeout": "2s", "lock_timeout": "1s",
+	} {
+		w.db.Exec(t, fmt.Sprintf("ALTER ROLE %s SET %s = '%s'", login.User.Username(), setting, value))
+	}
 	w.env["COMPACTOR_CLAIM_POSTGRES"] = dsn
 	p := w.pauseInRewrite(true)
 	select {

@@ -39,7 +39,9 @@ func TestCompact200FilesUnderOneClaim(t *testing.T) {
 	before := tabletest.Rows(t, tbl)
 	require.Len(t, before, 2000)
 	parent := tbl.CurrentSnapshot().SnapshotID
+	tbl = withoutProperty(t, tbl, table.DefaultNameMappingKey)
 	properties := tbl.Properties()
+	w.catalog.ResetRequests()
 
 	r := w.compact("--max-hold", "0", "--verify")
 	require.Equal(t, 0, r.code, r.stderr)
@@ -61,6 +63,16 @@ func TestCompact200FilesUnderOneClaim(t *testing.T) {
 	require.NotContains(t, properties, table.DefaultNameMappingKey)
 	require.Equal(t, properties, after.Properties(), "no property is set that nobody asked for")
 	require.True(t, w.claimFree())
+}
+
+func withoutProperty(t *testing.T, tbl *table.Table, key string) *table.Table {
+	t.Helper()
+	tx := tbl.NewTransaction()
+	require.NoError(t, tx.RemoveProperties([]string{key}))
+	next, err := tx.Commit(context.Background())
+	require.NoError(t, err)
+
+	return next
 }
 
 // A writer that takes the same claim never meets a conflict, and gets its turn
