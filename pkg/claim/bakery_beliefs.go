@@ -71,12 +71,11 @@ func (b *beliefs) reported(by, of int, heartbeat string, sent time.Time) {
 	b.reports[r] = b.reports[r].update(heartbeat, sent, b.now())
 }
 
-// silence returns the peer's heartbeat at our node and how long it has stood still.
-func (b *beliefs) silence(peer int) (heartbeat string, stood time.Duration) {
+// silence returns how long the peer's heartbeat at our node has stood still.
+func (b *beliefs) silence(peer int) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := b.heartbeats[peer]
-	return s.heartbeat, s.stood()
+	return b.heartbeats[peer].stood()
 }
 
 // inContact lists the peers that answered a question sent within the given time.

@@ -172,7 +172,7 @@ func (s *bakerySession) leased() bool {
 // skippable tells whether the claim may go on without the peer's ack.
 func (s *bakerySession) skippable(p peerView) bool {
 	window := s.server.cfg.Window
-	_, stood := s.beliefs.silence(p.node)
+	stood := s.beliefs.silence(p.node)
 	switch {
 	case stood < window || s.server.cfg.DeadPeer == DeadPeerWait:
 		return false

@@ -189,7 +189,7 @@ func (s *bakerySession) hopeless(waited time.Duration) string {
 		if p.acked || s.skippable(p) {
 			continue
 		}
-		if _, stood := s.beliefs.silence(p.node); stood >= window {
+		if stood := s.beliefs.silence(p.node); stood >= window {
 			return fmt.Sprintf("node %s is silent and may not be skipped", p.name)
 		}
 		if len(s.beliefs.inContact([]int{p.node}, window/2)) == 0 {
@@ -248,7 +248,7 @@ func (s *bakerySession) view() view {
 				detail: fmt.Sprintf("waiting for %s: ticket %d, held by %s for %s", p.name, *p.behindTicket, *p.behindHolder, round(p.behindFor))}
 		}
 		detail := fmt.Sprintf("waiting for %s: no ack yet", p.name)
-		if _, stood := s.beliefs.silence(p.node); stood > s.server.cfg.Window/4 {
+		if stood := s.beliefs.silence(p.node); stood > s.server.cfg.Window/4 {
 			detail = fmt.Sprintf("waiting for %s: no sign of life for %s, claim.dead_peer is %s", p.name, round(stood), s.server.cfg.DeadPeer)
 		}
 		if v.detail == "" {
