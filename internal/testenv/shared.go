@@ -1,7 +1,6 @@
 package testenv
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"os"
@@ -92,18 +91,11 @@ func readState() (*State, error) {
 	if path == "" {
 		return nil, nil
 	}
-	data, err := os.ReadFile(path)
+	state, err := ReadState(path)
 	if err != nil {
-		return nil, fmt.Errorf("read %s, run scripts/dev-up.sh or unset it: %w", StateVariable, err)
+		return nil, fmt.Errorf("%w; run scripts/dev-up.sh or unset %s", err, StateVariable)
 	}
-	var state State
-	if err := json.Unmarshal(data, &state); err != nil {
-		return nil, fmt.Errorf("read state file %s: %w", path, err)
-	}
-	if !alive(state.Pid) {
-		return nil, fmt.Errorf("state file %s is stale: process %d is gone; run scripts/dev-up.sh or unset %s", path, state.Pid, StateVariable)
-	}
-	return &state, nil
+	return state, nil
 }
 
 // serverFromDSN describes a server that another process owns. It has no process and no folder here.

@@ -1,0 +1,52 @@
+# Every target installs what it needs by itself; see CONTRIBUTING.md.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+.PHONY: help demo build check lint vet shellcheck docs-check test test-long bench setup dev-up dev-down clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: build ## Build the program and watch it repair a table in a folder (needs only Go)
+	bin/compactor demo
+
+build: ## Build the static program bin/compactor
+	CGO_ENABLED=0 go build -buildvcs=auto -trimpath -o bin/compactor ./cmd/compactor
+
+check: lint vet shellcheck docs-check ## Linters, vet, scripts, and that generated documents are current
+
+lint:
+	@scripts/setup.sh check
+	. scripts/lib.sh && "$$golangci_lint" run --allow-parallel-runners ./...
+
+vet:
+	go vet ./...
+
+shellcheck:
+	@scripts/setup.sh check
+	shellcheck -x .ci/run scripts/*.sh
+
+docs-check: ## Fail when a generated document differs from what the program says
+	go test ./cmd/compactor -run TestDocs
+
+test: check ## Everything that continuous integration runs: check, then all tests on real servers
+	scripts/test.sh -race ./...
+
+test-long: ## The tests of "make test" and those with the build tag "long"
+	scripts/test.sh -race -tags long -timeout 60m ./...
+
+bench: ## Go benchmarks
+	scripts/test.sh -run '^$$' -bench . -benchmem -v ./...
+
+setup: ## Install servers and tools without running anything
+	scripts/setup.sh
+
+dev-up: ## Start PostgreSQL and a lake for work by hand and print their settings
+	scripts/dev-up.sh
+
+dev-down: ## Stop the servers of dev-up
+	scripts/dev-down.sh
+
+clean: ## Remove what was built in the checkout
+	rm -rf bin

@@ -1,0 +1,35 @@
+# shellcheck shell=bash
+# shellcheck disable=SC2034 # The names are used by the scripts that source this file.
+# Names and folders that the scripts share. It is sourced, not run.
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+# The versions of the servers are also in internal/testenv/files.go.
+seaweed_version=4.48
+postgres18_version=18.6.3
+golangci_version=v2.15.0
+gotestsum_version=v1.13.0
+
+# Root keeps the cache where the user postgres can read it, because that user runs the PostgreSQL of the cache.
+if [ -n "${COMPACTOR_CACHE:-}" ]; then
+	cache=$COMPACTOR_CACHE
+elif [ -n "${XDG_CACHE_HOME:-}" ]; then
+	cache=$XDG_CACHE_HOME/compactor
+elif [ "$(id -u)" = 0 ]; then
+	cache=/var/cache/compactor
+else
+	cache=$HOME/.cache/compactor
+fi
+
+golangci_lint=$cache/golangci-lint-$golangci_version/golangci-lint
+gotestsum=$cache/gotestsum-$gotestsum_version/gotestsum
+
+# The state file of the servers that a person starts by hand.
+dev_state=${COMPACTOR_DEV_STATE:-${TMPDIR:-/tmp}/compactor-dev-$(id -u).json}
+
+say() { printf '%s\n' "$*" >&2; }
+
+die() {
+	say "${0##*/}: $*"
+	exit 1
+}
