@@ -21,7 +21,8 @@ const compactDescription = `Rewrites the small data files of each TABLE into fil
 Position deletes, equality deletes and deletion vectors are applied on the way.
 Each round takes the table's claim, loads the table, rewrites, proves that no
 row is lost, and makes one commit (operation "replace") to the branch main.
-Sizes take units (128MiB, 512MB); durations take units and days (15s, 7d).`
+Sizes take units (128MiB, 512MB); durations take units and days (15s, 7d).
+Another name of this command is rewrite-data-files.`
 
 func compactFlags() []cli.Flag {
 	flags := stringFlags(compactKeyFlags(), "Compaction:")
@@ -48,12 +49,13 @@ func compactCommand(env environment) *cli.Command {
 
 func runCommand(env environment) *cli.Command {
 	return &cli.Command{
-		Name:        "run",
-		Usage:       "all steps that the policy asks for; the command of a scheduled job",
-		ArgsUsage:   "TABLE...",
-		Description: "Runs the steps that the configuration enables for each TABLE, in order. In this version that is compact.\n" + compactDescription,
-		Flags:       append(compactFlags(), commonFlags()...),
-		Action:      func(c *cli.Context) error { return compactTables(c, env, false) },
+		Name:      "run",
+		Usage:     "all steps that the policy asks for; the command of a scheduled job",
+		ArgsUsage: "TABLE...",
+		Description: "Runs the steps that the configuration enables for each TABLE, in order. In this version that is compact, as the command of that name does it.\n" +
+			"Sizes take units (128MiB, 512MB); durations take units and days (15s, 7d).",
+		Flags:  append(compactFlags(), commonFlags()...),
+		Action: func(c *cli.Context) error { return compactTables(c, env, false) },
 	}
 }
 
