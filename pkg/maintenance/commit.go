@@ -78,61 +78,42 @@ func (m *Maintainer) commit(ctx context.Context, claim Claim, req commitRequest)
 func onlySnapshotUpdates(updates []table.Update) ([]table.Update, error) {
 	kept := make([]table.Update, 0, len(updates))
 	for _, u := range updates {
-		switch u.Action() {
-		case table.UpdateAddSnapshot, table.UpdateSetSnapshotRef:
+		var body struct {
+			Ref        string            `json:"ref-name"`
+			Properties map[string]string `json:"updates"`
+		}
+		if err := wire(u, &body); err != nil {
+			return nil, err
+		}
+		_, mapping := body.Properties[table.DefaultNameMappingKey]
+		switch action := u.Action(); {
+		case action == table.UpdateAddSnapshot, action == table.UpdateSetSnapshotRef && body.Ref == table.MainBranch:
 			kept = append(kept, u)
-		case table.UpdateSetProperties:
-			mapping, err := onlyNameMapping(u)
-			if err != nil {
-				return nil, err
-			}
-			if !mapping {
-				return nil, fmt.Errorf("staged commit sets table properties nobody asked for: %w", ErrHalt)
-			}
+		case action == table.UpdateSetProperties && mapping && len(body.Properties) == 1:
 		default:
-			return nil, fmt.Errorf("staged commit has the unexpected update %q: %w", u.Action(), ErrHalt)
+			return nil, fmt.Errorf("staged commit has the unexpected update %q: %w", action, ErrHalt)
 		}
 	}
 
 	return kept, nil
 }
 
-func onlyNameMapping(u table.Update) (bool, error) {
-	raw, err := json.Marshal(u)
-	if err != nil {
-		return false, fmt.Errorf("encode staged update %q: %w", u.Action(), err)
-	}
-	var props struct {
-		Updates map[string]string `json:"updates"`
-	}
-	if err := json.Unmarshal(raw, &props); err != nil {
-		return false, fmt.Errorf("decode staged update %q: %w", u.Action(), err)
-	}
-	_, ok := props.Updates[table.DefaultNameMappingKey]
-
-	return ok && len(props.Updates) == 1, nil
-}
-
 // assertsHead holds the request to the binding constraint: it must assert that
 // main still is the snapshot that was loaded under the claim.
 func assertsHead(reqs []table.Requirement, head *int64) error {
 	for _, r := range reqs {
-		raw, err := json.Marshal(r)
-		if err != nil {
-			return fmt.Errorf("encode requirement %q: %w", r.GetType(), err)
-		}
-		var ref struct {
+		var body struct {
 			Type       string `json:"type"`
 			Ref        string `json:"ref"`
 			SnapshotID *int64 `json:"snapshot-id"`
 		}
-		if err := json.Unmarshal(raw, &ref); err != nil {
-			return fmt.Errorf("decode requirement %q: %w", r.GetType(), err)
+		if err := wire(r, &body); err != nil {
+			return err
 		}
-		if ref.Type != "assert-ref-snapshot-id" || ref.Ref != table.MainBranch {
+		if body.Type != "assert-ref-snapshot-id" || body.Ref != table.MainBranch {
 			continue
 		}
-		if head != nil && ref.SnapshotID != nil && *head == *ref.SnapshotID {
+		if head != nil && body.SnapshotID != nil && *head == *body.SnapshotID {
 			return nil
 		}
 
@@ -140,6 +121,19 @@ func assertsHead(reqs []table.Requirement, head *int64) error {
 	}
 
 	return fmt.Errorf("staged commit does not assert the head of main: %w", ErrHalt)
+}
+
+// wire reads a part of a commit request as the catalog will see it.
+func wire(part, into any) error {
+	raw, err := json.Marshal(part)
+	if err != nil {
+		return fmt.Errorf("encode part of the commit: %w", err)
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return fmt.Errorf("decode part of the commit: %w", err)
+	}
+
+	return nil
 }
 
 func headOf(meta table.Metadata) int64 {
