@@ -112,14 +112,11 @@ func (c *compaction) prepare(ctx context.Context, n int) (*table.Table, []rewrit
 	if err != nil {
 		return nil, nil, fmt.Errorf("load %s under the claim: %w", identString(c.ident), err)
 	}
-	if n == 1 {
-		c.plan, err = rewrite.NewPlan(ctx, tbl, c.o.Plan)
-	} else {
-		c.plan, err = c.plan.Refresh(ctx, tbl)
-	}
+	plan, err := c.planRound(ctx, tbl, n)
 	if err != nil {
 		return nil, nil, fmt.Errorf("plan %s under the claim: %w", name(tbl), err)
 	}
+	c.plan = plan
 	if n == 1 {
 		c.describePlan(c.plan)
 		c.rep.SnapshotBefore, c.rep.SnapshotAfter = currentHead(tbl), currentHead(tbl)
@@ -127,6 +124,14 @@ func (c *compaction) prepare(ctx context.Context, n int) (*table.Table, []rewrit
 	take := c.pace.take(c.plan.Groups)
 
 	return tbl, c.plan.Groups[:take], nil
+}
+
+func (c *compaction) planRound(ctx context.Context, tbl *table.Table, n int) (*rewrite.Plan, error) {
+	if n == 1 {
+		return rewrite.NewPlan(ctx, tbl, c.o.Plan) //nolint:wrapcheck // The caller says what was planned.
+	}
+
+	return c.plan.Refresh(ctx, tbl) //nolint:wrapcheck // The caller says what was planned.
 }
 
 // sortOut separates the groups that failed and names them in the report.
