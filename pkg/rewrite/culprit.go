@@ -8,13 +8,17 @@ import (
 
 var errUnreadable = errors.New("unreadable data file")
 
-// nameCulprit finds the input that a failed read stumbled over. Several files
-// are decoded at once, so the scanner's error need not say which one it was.
-// Each file is read alone until one fails; this happens on the way to a
+// nameCulprit says what a failure was about. A failed write is on record. A
+// failed read is traced to its input: several files
+// are decoded at once, so the scanner's error need not say which one it was, and
+// each file is read alone until one fails; this happens on the way to a
 // failure, where time does not matter.
 func (g *groupRun) nameCulprit(ctx context.Context, o readOptions, cause error) error {
 	if ctx.Err() != nil || errors.Is(cause, ErrIntegrity) {
 		return cause
+	}
+	if written := g.fs.failure(); written != nil {
+		return errors.Join(cause, written)
 	}
 	for _, f := range g.group.Files {
 		if err := tryRead(ctx, g, f, o); err != nil {

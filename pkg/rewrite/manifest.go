@@ -140,7 +140,7 @@ func (c *manifestCache) load(ctx context.Context, tbl *table.Table, fs iceio.IO,
 		return entries, nil
 	}
 	if err := context.Cause(ctx); err != nil {
-		return nil, err //nolint:wrapcheck // the caller's own cancellation cause
+		return nil, err
 	}
 	if len(m.KeyMetadata()) > 0 {
 		return nil, fmt.Errorf("read manifest %s: it is encrypted", m.FilePath())
@@ -165,7 +165,7 @@ func readManifest(tbl *table.Table, fs iceio.IO, m iceberg.ManifestFile) ([]*ent
 	var out []*entry
 	for me, err := range iceberg.EntriesWithProjection(fs, m, true, projection) {
 		if err != nil {
-			return nil, err //nolint:wrapcheck // the caller names the manifest
+			return nil, err
 		}
 		df := me.DataFile()
 		e := &entry{file: df, seq: max(0, me.SequenceNum()), key: partitionKey(*spec, df.Partition())}

@@ -108,7 +108,7 @@ func outputCount(live int64, s sizing) int {
 		return 0
 	}
 	n := max(1, (live+s.target/2)/s.target)
-	if n > 1 && live/n < s.min+s.target/10 && live/(n-1) <= s.max-s.target/20 {
+	if n > 1 && live/n < s.min+s.target/20 && live/(n-1) <= s.max-s.target/20 {
 		n--
 	}
 

@@ -22,14 +22,14 @@ func bare(t *testing.T, spec iceberg.PartitionSpec, props iceberg.Properties) *t
 	return table.New(table.Identifier{"db", "t"}, meta, "", nil, nil)
 }
 
-func inventedEntry(t *testing.T, tbl *table.Table, name string, size, rows, seq int64) *entry {
+func inventedEntry(t *testing.T, tbl *table.Table, name string, size, seq int64) *entry {
 	t.Helper()
 	spec := tbl.Spec()
 	values := map[int]any{}
 	for _, f := range spec.Fields() {
 		values[f.FieldID] = "x"
 	}
-	b, err := iceberg.NewDataFileBuilder(spec, iceberg.EntryContentData, name, iceberg.ParquetFile, values, nil, nil, rows, size)
+	b, err := iceberg.NewDataFileBuilder(spec, iceberg.EntryContentData, name, iceberg.ParquetFile, values, nil, nil, 1000, size)
 	require.NoError(t, err)
 
 	return &entry{file: b.Build(), seq: seq, key: partitionKey(spec, values)}
@@ -51,7 +51,7 @@ func invent(t *testing.T, tbl *table.Table, sizes ...int64) []*entry {
 	t.Helper()
 	var out []*entry
 	for i, size := range sizes {
-		out = append(out, inventedEntry(t, tbl, fmt.Sprintf("in-%03d", i), size, 1000, int64(i)))
+		out = append(out, inventedEntry(t, tbl, fmt.Sprintf("in-%03d", i), size, int64(i)))
 	}
 
 	return out
@@ -68,7 +68,7 @@ func simulate(t *testing.T, tbl *table.Table, p *Plan, round int) []*entry {
 		}
 		for i := range g.Outputs {
 			name := fmt.Sprintf("out-%d-%s-%d", round, g.ID, i)
-			next = append(next, inventedEntry(t, tbl, name, g.Bytes/int64(g.Outputs), 1000, 1000))
+			next = append(next, inventedEntry(t, tbl, name, g.Bytes/int64(g.Outputs), 1000))
 		}
 	}
 	for _, e := range p.set.data {
@@ -160,7 +160,7 @@ func TestPlanIsDeterministicAndTakesMostSmallFilesFirst(t *testing.T) {
 	var entries []*entry
 	for i := range 40 {
 		value := any([]string{"a", "b", "c"}[min(2, i/8)])
-		e := inventedEntry(t, tbl, fmt.Sprintf("f-%02d", i), mib, 10, int64(i))
+		e := inventedEntry(t, tbl, fmt.Sprintf("f-%02d", i), mib, int64(i))
 		b, err := iceberg.NewDataFileBuilder(spec, iceberg.EntryContentData, e.path(), iceberg.ParquetFile,
 			map[int]any{1000: value}, nil, nil, 10, mib)
 		require.NoError(t, err)

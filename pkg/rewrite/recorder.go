@@ -15,14 +15,16 @@ import (
 )
 
 // recorder is the storage a group writes through. It remembers every path that
-// was created, because a writer that fails does not report what it had begun,
-// and counts the bytes that reached storage.
+// was created, because a writer that fails does not report what it had begun;
+// it keeps the first write error, because the writer may only say that it is
+// closed; and it counts the bytes that reached storage.
 type recorder struct {
 	target iceio.WriteFileIO
 	bytes  atomic.Int64
 
 	mu      sync.Mutex
 	created []string
+	failed  error
 }
 
 var _ iceio.WriteFileIO = (*recorder)(nil)
@@ -69,10 +71,10 @@ func (r *recorder) Create(name string) (iceio.FileWriter, error) {
 	r.note(name)
 	w, err := r.storage().Create(name)
 	if err != nil {
-		return nil, fmt.Errorf("create %s: %w", name, err)
+		return nil, r.fail(fmt.Errorf("create %s: %w", name, err))
 	}
 
-	return &countingWriter{FileWriter: w, total: &r.bytes}, nil
+	return &countingWriter{FileWriter: w, name: name, recorder: r}, nil
 }
 
 // WriteFile implements iceio.WriteFileIO.
@@ -96,23 +98,55 @@ func (r *recorder) paths() []string {
 	return slices.Clone(r.created)
 }
 
+// fail remembers the first error and returns its argument.
+func (r *recorder) fail(err error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failed == nil {
+		r.failed = err
+	}
+
+	return err
+}
+
+func (r *recorder) failure() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+
+	return r.failed
+}
+
+// countingWriter is one open output.
 type countingWriter struct {
 	iceio.FileWriter
-	total *atomic.Int64
+	name     string
+	recorder *recorder
 }
 
+// Write implements io.Writer.
 func (w *countingWriter) Write(p []byte) (int, error) {
 	n, err := w.FileWriter.Write(p)
-	w.total.Add(int64(n))
 
-	return n, err //nolint:wrapcheck // io.Writer hands its errors through
+	return n, w.count(int64(n), err)
 }
 
+// ReadFrom implements io.ReaderFrom.
 func (w *countingWriter) ReadFrom(src io.Reader) (int64, error) {
 	n, err := w.FileWriter.ReadFrom(src)
-	w.total.Add(n)
 
-	return n, err //nolint:wrapcheck // io.ReaderFrom hands its errors through
+	return n, w.count(n, err)
+}
+
+// Close implements io.Closer.
+func (w *countingWriter) Close() error { return w.count(0, w.FileWriter.Close()) }
+
+func (w *countingWriter) count(n int64, err error) error {
+	w.recorder.bytes.Add(n)
+	if err != nil {
+		return w.recorder.fail(fmt.Errorf("write %s: %w", w.name, err))
+	}
+
+	return nil
 }
 
 // openFresh opens the table's storage so that it works after a cancellation:
