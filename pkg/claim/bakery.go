@@ -36,6 +36,7 @@ type bakery struct {
 	registry
 	server  *pgServer
 	beliefs *beliefs
+	pool    *bakeryPool
 }
 
 // openBakery checks the server, the way to it, the schema and the grants.
@@ -56,7 +57,7 @@ func openBakery(ctx context.Context, cfg Config) (Claimer, error) {
 	if !f.hasOurs {
 		return nil, &SetupError{What: "schema bakery is not installed", Where: server.where, Hint: "run: compactor claim install"}
 	}
-	b := &bakery{server: server, beliefs: newBeliefs(cfg.Now)}
+	b := &bakery{server: server, beliefs: newBeliefs(cfg.Now), pool: &bakeryPool{server: server, keep: cfg.Timing.Lease / 3}}
 	conn, err := server.connect(ctx)
 	if err != nil {
 		return nil, err
@@ -103,11 +104,10 @@ var errTimeout = errors.New("the claim's timeout passed")
 
 // acquire waits under bounded and binds the claim to ctx.
 func (b *bakery) acquire(ctx, bounded context.Context, key Key, o waitOptions) (*Claim, error) {
-	conn, err := b.server.connect(bounded)
+	s, err := b.session(bounded, key, o)
 	if err != nil {
-		return nil, refused(ctx, key, err)
+		return nil, refused(ctx, key, b.classify(err))
 	}
-	s := newBakerySession(b, conn, key, o)
 	if err := s.wait(ctx, bounded); err != nil {
 		s.discard(ctx)
 		return nil, b.classify(err)

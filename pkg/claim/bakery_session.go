@@ -238,12 +238,14 @@ func (s *bakerySession) idle(ctx context.Context) error {
 	return (&pgLease{server: s.server, conn: s.conn}).idle(ctx)
 }
 
-// release implements lease: the claim's end and the acks that it frees are one transaction, then the connection is closed.
+// release implements lease: the claim's end and the acks that it frees are one transaction. The session is kept for the next claim;
+// after an error it is closed, which frees the table as well.
 func (s *bakerySession) release(ctx context.Context) error {
-	defer s.server.close(ctx, s.conn)
 	if _, err := s.conn.Exec(ctx, "SELECT bakery.release($1::text, $2::bigint)", s.key.String(), s.ticket); err != nil {
+		s.server.close(ctx, s.conn)
 		return fmt.Errorf("release claim at PostgreSQL %s: %w", s.server.where, err)
 	}
+	s.pool.put(ctx, s.conn)
 	return nil
 }
 

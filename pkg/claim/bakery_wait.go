@@ -14,14 +14,8 @@ import (
 // the session frees it); the greeting, which makes sure that a majority is in contact and that the floor is above every ticket that
 // ever entered; the claim (discard deletes it, or whoever looks next); entering.
 func (s *bakerySession) wait(ctx, bounded context.Context) error {
-	if err := s.prepare(bounded, s.conn); err != nil {
-		return refused(ctx, s.key, s.ended(ctx, bounded, err))
-	}
 	if err := s.lock(ctx); err != nil {
 		return err
-	}
-	if _, _, err := s.look(bounded, 0, false); err != nil { // Who the peers are.
-		return s.ended(ctx, bounded, err)
 	}
 	for {
 		err := s.attempt(bounded)

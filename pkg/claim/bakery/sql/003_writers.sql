@@ -70,7 +70,9 @@ $$;
 CREATE FUNCTION bakery.waiting(p_about bigint)
 RETURNS TABLE (node integer, name text, acked boolean, heartbeat text, poke bigint, reach jsonb, membership bigint,
                schema_version integer, answered_at timestamptz, behind_ticket bigint, behind_holder text, behind_since timestamptz)
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN QUERY
   SELECT p.node, p.name,
          EXISTS (SELECT FROM bakery.acks k WHERE k.acker = p.node AND k.node = me.node AND k.ticket = p_about),
          h.heartbeat, a.poke, a.reach, a.membership, a.schema_version, a.answered_at,
@@ -84,7 +86,8 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
         FROM bakery.claims m JOIN bakery.claims c ON c.table_name = m.table_name AND c.node = p.node
        WHERE m.node = me.node AND m.ticket = p_about AND (c.entered_at IS NOT NULL OR c.ticket < p_about)
        ORDER BY c.entered_at NULLS LAST, c.ticket LIMIT 1) b ON true
-   ORDER BY p.node
+   ORDER BY p.node;
+END
 $$;
 
 -- Touches our claim, so that the peers look at it again and answer. Returns the number of the poke, NULL when the claim is gone.
@@ -130,9 +133,11 @@ $$;
 
 -- Is the ticket still an entered claim of this session?
 CREATE FUNCTION bakery.holding(p_ticket bigint) RETURNS boolean
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-  SELECT EXISTS (SELECT FROM bakery.claims
-                  WHERE node = bakery._me() AND ticket = p_ticket AND pid = pg_backend_pid() AND entered_at IS NOT NULL)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN EXISTS (SELECT FROM bakery.claims
+                  WHERE node = bakery._me() AND ticket = p_ticket AND pid = pg_backend_pid() AND entered_at IS NOT NULL);
+END
 $$;
 
 -- Gives the claim up and acks what waited behind it, in one transaction; the session keeps the node-local lock and its place.

@@ -3,13 +3,16 @@
 -- for the gate at most 200 ms, give up otherwise, and the waiter's next poke asks again.
 
 -- Ends the belief that the node is dead.
-CREATE FUNCTION bakery._received(p_node integer) RETURNS void LANGUAGE sql VOLATILE AS $$
+CREATE FUNCTION bakery._received(p_node integer) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
   INSERT INTO bakery.contacts AS c (node, receipts) VALUES (p_node, 1)
-  ON CONFLICT (node) DO UPDATE SET receipts = c.receipts + 1
+  ON CONFLICT (node) DO UPDATE SET receipts = c.receipts + 1;
+END
 $$;
 
 -- Answers a poke or a hello of the node with our floor and whom we reach.
-CREATE FUNCTION bakery._answer(p_node integer, p_about bigint, p_poke bigint, p_table text) RETURNS void LANGUAGE sql VOLATILE AS $$
+CREATE FUNCTION bakery._answer(p_node integer, p_about bigint, p_poke bigint, p_table text) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
   INSERT INTO bakery.answers AS a (acker, node, about, poke, table_name, floor, reach, membership, schema_version, answered_at)
   SELECT s.node, p_node, p_about, p_poke, p_table,
          coalesce((SELECT f.ticket FROM bakery.floors f WHERE f.table_name = p_table), 0),
@@ -18,7 +21,8 @@ CREATE FUNCTION bakery._answer(p_node integer, p_about bigint, p_poke bigint, p_
     FROM bakery.self s
   ON CONFLICT (acker, node, about) DO UPDATE
      SET poke = excluded.poke, floor = excluded.floor, reach = excluded.reach, membership = excluded.membership,
-         schema_version = excluded.schema_version, answered_at = excluded.answered_at
+         schema_version = excluded.schema_version, answered_at = excluded.answered_at;
+END
 $$;
 
 -- Under the gate: raise the floor, reap orphans of ours that stand before the claim, ack or leave deferred.
