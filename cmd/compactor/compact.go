@@ -87,8 +87,8 @@ func compactTables(c *cli.Context, env environment, asked bool) error {
 	}
 	var errs []error
 	for _, ident := range idents {
-		if c.Context.Err() != nil {
-			errs = append(errs, fmt.Errorf("before %s: %w", strings.Join(ident, "."), context.Cause(c.Context)))
+		if ctx := c.Context; ctx.Err() != nil {
+			errs = append(errs, fmt.Errorf("before %s: %w", strings.Join(ident, "."), context.Cause(ctx)))
 
 			break
 		}

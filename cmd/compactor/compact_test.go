@@ -240,9 +240,8 @@ func removedBy(t *testing.T, tbl *table.Table, id int64) []string {
 		if m.SnapshotID() != id {
 			continue
 		}
-		entries, err := m.FetchEntries(fio, false)
-		require.NoError(t, err)
-		for _, e := range entries {
+		for e, err := range m.Entries(fio, false) {
+			require.NoError(t, err)
 			if e.Status() == iceberg.EntryStatusDELETED {
 				removed = append(removed, e.DataFile().FilePath())
 			}

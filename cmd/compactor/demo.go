@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -64,7 +65,7 @@ func runDemo(ctx context.Context, env environment, dir string) error {
 	command := []string{"compactor", "run", "--config", file, name}
 	say("2. running the job: %s\n", strings.Join(command, " "))
 	job := env
-	job.args = append(command[:2:2], append([]string{"--log-level", "warn"}, command[2:]...)...)
+	job.args = slices.Concat(command, []string{"--log-level", "warn"})
 	if err := run(ctx, job); err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ func main() {
 	})
 	stop()
 	if err != nil && !wasReported(err) {
-		fmt.Fprintln(os.Stderr, "compactor:", err) //nolint:errcheck // There is nowhere left to report to.
+		fmt.Fprintln(os.Stderr, "compactor:", err)
 	}
 	os.Exit(exitCode(err))
 }

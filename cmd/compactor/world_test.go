@@ -138,7 +138,6 @@ func (w *world) load() *table.Table {
 type result struct {
 	code           int
 	stdout, stderr string
-	report         maintenance.Report
 }
 
 func (r result) step(t *testing.T) stepDoc {

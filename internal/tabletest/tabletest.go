@@ -35,7 +35,7 @@ func PartitionedSchema() *iceberg.Schema {
 
 // Create makes the namespace, if need be, and the table. ctx carries what the
 // catalog needs to reach its store.
-func Create(ctx context.Context, tb testing.TB, cat icebergcatalog.Catalog, ident table.Identifier, sc *iceberg.Schema,
+func Create(ctx context.Context, tb testing.TB, cat icebergcatalog.Catalog, ident table.Identifier, sc *iceberg.Schema, //nolint:revive // One call makes a table.
 	opts ...icebergcatalog.CreateTableOpt,
 ) *table.Table {
 	tb.Helper()
@@ -73,7 +73,12 @@ func AppendErr(ctx context.Context, tbl *table.Table, rows string) (*table.Table
 	at := array.NewTableFromRecords(sc, []arrow.RecordBatch{rec})
 	defer at.Release()
 
-	return tbl.AppendTable(ctx, at, max(1, rec.NumRows()), nil)
+	next, err := tbl.AppendTable(ctx, at, max(1, rec.NumRows()), nil)
+	if err != nil {
+		return nil, fmt.Errorf("append table: %w", err)
+	}
+
+	return next, nil
 }
 
 // IDs returns n rows of Schema as JSON, with ids from first on.
@@ -209,9 +214,10 @@ func liveEntries(tb testing.TB, tbl *table.Table) []iceberg.ManifestEntry {
 	require.NoError(tb, err)
 	var live []iceberg.ManifestEntry
 	for _, m := range manifests {
-		entries, err := m.FetchEntries(fio, true)
-		require.NoError(tb, err)
-		live = append(live, entries...)
+		for e, err := range m.Entries(fio, true) {
+			require.NoError(tb, err)
+			live = append(live, e)
+		}
 	}
 
 	return live

@@ -85,12 +85,14 @@ type recordingIO struct {
 	rec *recorder
 }
 
+// Create notes the name and creates the file.
 func (r recordingIO) Create(name string) (icebergio.FileWriter, error) {
 	r.rec.add(name)
 
 	return r.WriteFileIO.Create(name) //nolint:wrapcheck // A decorator hands the error on as it is.
 }
 
+// WriteFile notes the name and writes the file.
 func (r recordingIO) WriteFile(name string, p []byte) error {
 	r.rec.add(name)
 
@@ -103,10 +105,12 @@ type noCatalog struct{}
 
 var errNoCatalog = errors.New("staging does not talk to the catalog")
 
+// LoadTable refuses.
 func (noCatalog) LoadTable(context.Context, table.Identifier) (*table.Table, error) {
 	return nil, errNoCatalog
 }
 
+// CommitTable refuses.
 func (noCatalog) CommitTable(context.Context, table.Identifier, []table.Requirement,
 	[]table.Update,
 ) (table.Metadata, string, error) {

@@ -29,7 +29,7 @@ func (c *compaction) round(ctx context.Context, n int) (err error) {
 		c.close(rep)
 	}()
 	for attempt := 0; ; attempt++ {
-		err = c.attempt(claim, n, &rep)
+		err = c.attempt(claim, n, &rep) //nolint:contextcheck // It works under the claim's context, a child of ctx.
 		if err == nil || c.o.OnConflict != ConflictReplans || !errors.Is(err, ErrConflict) || attempt >= maxReplans {
 			break
 		}
@@ -45,7 +45,7 @@ func lostOr(ctx context.Context, claim Claim, err error) error {
 		return err
 	}
 
-	return errors.Join(ErrClaimLost, context.Cause(claim.Context()), err)
+	return errors.Join(ErrClaimLost, context.Cause(claim.Context()), err) //nolint:contextcheck // The cause of the claim's own end.
 }
 
 // close adds a finished round to the step's report.
