@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/apache/iceberg-go"
+	"github.com/apache/iceberg-go/table"
+	"github.com/stretchr/testify/require"
+
+	"compactor/internal/tabletest"
+)
+
+// peak compacts the world's table with the program as it is built for use, and
+// returns the most memory the process had resident, in bytes.
+func (w *world) peak(flags ...string) int64 {
+	w.t.Helper()
+	bin := filepath.Join(w.t.TempDir(), "compactor")
+	build := exec.Command("go", "build", "-trimpath", "-o", bin, ".")
+	build.Env = append(build.Environ(), "CGO_ENABLED=0")
+	out, err := build.CombinedOutput()
+	require.NoError(w.t, err, "%s", out)
+	cmd := exec.Command(bin, w.compactArgs(flags...)...)
+	for k, v := range w.env {
+		cmd.Env = append(cmd.Env, k+"="+v)
+	}
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	require.NoError(w.t, cmd.Run(), "%s", &stderr)
+	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	require.True(w.t, ok)
+
+	return usage.Maxrss << 10
+}
+
+const memoryBudget512 = 512 << 20
+
+// 1 GiB of input is compacted within 1.3 times the memory it was given.
+func TestMemoryOfOneGiB(t *testing.T) {
+	w := newWorld(t)
+	sc := iceberg.NewSchema(0,
+		iceberg.NestedField{ID: 1, Name: "id", Type: iceberg.PrimitiveTypes.Int64},
+		iceberg.NestedField{ID: 2, Name: "b", Type: iceberg.PrimitiveTypes.Binary},
+	)
+	tabletest.Create(w.direct.Context(context.Background()), t, w.direct.Client(), w.ident, sc, props("write.parquet.compression-codec", "uncompressed"))
+	const files, rows = 64, 16 << 10
+	tbl := addFiles(t, w.load(), files, func(b *array.RecordBuilder) {
+		raw := make([]byte, 1<<10)
+		for i := range rows {
+			_, err := rand.Read(raw)
+			require.NoError(t, err)
+			b.Field(0).(*array.Int64Builder).Append(int64(i))
+			b.Field(1).(*array.BinaryBuilder).Append(raw)
+		}
+	})
+	require.GreaterOrEqual(t, liveBytes(t, tbl), int64(1<<30))
+	got := w.peak("--memory", "512MiB", "--max-hold", "0")
+	t.Logf("peak %d MiB", got>>20)
+	require.Less(t, got, int64(memoryBudget512)*13/10)
+	require.Equal(t, int64(files*rows), rowCount(t, w.load()))
+}
+
+// So is one file of 500 columns.
+func TestMemoryOfWideFile(t *testing.T) {
+	w := newWorld(t)
+	fields := make([]iceberg.NestedField, 500)
+	for i := range fields {
+		fields[i] = iceberg.NestedField{ID: i + 1, Name: fmt.Sprintf("c%d", i), Type: iceberg.PrimitiveTypes.String}
+	}
+	tabletest.Create(w.direct.Context(context.Background()), t, w.direct.Client(), w.ident, iceberg.NewSchema(0, fields...))
+	const rows = 20_000
+	addFiles(t, w.load(), 1, func(b *array.RecordBuilder) {
+		for c := range fields {
+			col := b.Field(c).(*array.StringBuilder)
+			for i := range rows {
+				col.Append(fmt.Sprintf("value %d of column %d", i*7919%rows, c))
+			}
+		}
+	})
+	got := w.peak("--memory", "512MiB", "--rewrite-all", "--max-hold", "0")
+	t.Logf("peak %d MiB", got>>20)
+	require.Less(t, got, int64(memoryBudget512)*13/10)
+	require.Equal(t, int64(rows), rowCount(t, w.load()))
+}
+
+// addFiles commits n files, each filled by fill, as one snapshot.
+func addFiles(t *testing.T, tbl *table.Table, n int, fill func(*array.RecordBuilder)) *table.Table {
+	t.Helper()
+	ctx := context.Background()
+	sc, err := table.SchemaToArrowSchema(tbl.Schema(), nil, true, false)
+	require.NoError(t, err)
+	var added []iceberg.DataFile
+	for range n {
+		b := array.NewRecordBuilder(memory.DefaultAllocator, sc)
+		fill(b)
+		rec := b.NewRecordBatch()
+		b.Release()
+		one := func(yield func(arrow.RecordBatch, error) bool) { yield(rec, nil) }
+		for df, err := range table.WriteRecords(ctx, tbl, sc, one) {
+			require.NoError(t, err)
+			added = append(added, df)
+		}
+	}
+	tx := tbl.NewTransaction()
+	require.NoError(t, tx.AddDataFiles(ctx, added, nil))
+	next, err := tx.Commit(ctx)
+	require.NoError(t, err)
+
+	return next
+}
+
+func liveBytes(t *testing.T, tbl *table.Table) int64 {
+	t.Helper()
+	size, err := measure(context.Background(), tbl)
+	require.NoError(t, err)
+
+	return size.bytes
+}
+
+func rowCount(t *testing.T, tbl *table.Table) int64 {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	_, batches, err := tbl.Scan(table.WithMaxConcurrency(1)).ToArrowRecords(ctx)
+	require.NoError(t, err)
+	n := int64(0)
+	for rec, err := range batches {
+		require.NoError(t, err)
+		n += rec.NumRows()
+		rec.Release()
+	}
+
+	return n
+}
