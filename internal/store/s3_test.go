@@ -195,9 +195,7 @@ func TestACutBodyIsContinuedWhereItStopped(t *testing.T) {
 			require.NotEmpty(t, r.Header.Get("If-Match"), "the rest has to be of the same object")
 		}
 	}
-	require.Len(t, ranges, 3)
-	require.NotEqual(t, ranges[0], ranges[1])
-	t.Log(ranges)
+	require.Equal(t, []string{"bytes=0-2097151", "bytes=100000-199999", "bytes=150000-199999"}, ranges)
 }
 
 func TestAnObjectReplacedWhileItIsReadIsAnError(t *testing.T) {
@@ -254,10 +252,8 @@ func TestCancellingStopsTheRetries(t *testing.T) {
 	proxy.Handle(testenv.Rule{Action: testenv.AnswerWithoutForward(http.StatusServiceUnavailable, "")})
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	start := time.Now()
 	_, err := s.FS(ctx, nil).ReadFile(root + "/x")
-	require.Error(t, err)
-	require.Less(t, time.Since(start), 3*time.Second)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
 	n := len(proxy.Requests())
 	_, err = s.FS(ctx, nil).ReadFile(root + "/x")
 	require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -290,11 +286,22 @@ func TestACompletionWhoseAnswerWasLostCounts(t *testing.T) {
 		Match:  func(r *http.Request) bool { return r.Method == http.MethodPost && r.URL.Query().Has("uploadId") },
 		Action: testenv.ForwardThenClose(), Times: 1,
 	})
+	// AWS forgets an upload some time after it was completed.
+	gone := testenv.Rule{
+		Match: func(r *http.Request) bool { return r.Method == http.MethodPost && r.URL.Query().Has("uploadId") },
+		Action: testenv.AnswerWithoutForward(http.StatusNotFound,
+			`<?xml version="1.0"?><Error><Code>NoSuchUpload</Code><Message>no such upload</Message></Error>`),
+	}
+	proxy.Handle(gone)
 	f := s.FS(t.Context(), nil)
 	require.NoError(t, f.WriteFile(root+"/x", make([]byte, 11*mib)))
 	info, err := f.Stat(root + "/x")
 	require.NoError(t, err)
 	require.EqualValues(t, 11*mib, info.Size())
+
+	proxy.ClearRules()
+	proxy.Handle(gone)
+	require.ErrorContains(t, f.WriteFile(root+"/y", make([]byte, 11*mib)), "NoSuchUpload", "an upload that somebody else aborted")
 }
 
 func TestDeletesGoInBatchesAndNameWhatIsLeft(t *testing.T) {

@@ -143,7 +143,10 @@ func (r *ranged) read(out *s3.GetObjectOutput) error {
 func extent(out *s3.GetObjectOutput) (total, first int64, err error) {
 	cr := aws.ToString(out.ContentRange)
 	if cr == "" {
-		return aws.ToInt64(out.ContentLength), 0, nil
+		if out.ContentLength == nil {
+			return 0, 0, errors.New("the store answered without a length and without a content range")
+		}
+		return *out.ContentLength, 0, nil
 	}
 	span, size, found := strings.Cut(strings.TrimPrefix(cr, "bytes "), "/")
 	start, _, ranged := strings.Cut(span, "-")
