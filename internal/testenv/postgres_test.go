@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -96,6 +97,28 @@ func TestOwnServerStopsStartsAndIsGoneAfterwards(t *testing.T) {
 		pids = append(pids, server.Pid())
 	})
 	requireGone(t, pids, addresses)
+}
+
+func TestKillEndsAlsoABackendThatNeverLooksUp(t *testing.T) {
+	server := NewPostgres(t, PostgresOptions{})
+	busy, err := pgx.Connect(t.Context(), server.DSN("postgres"))
+	require.NoError(t, err)
+	backend := int(busy.PgConn().PID())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := busy.Exec(context.Background(), "SELECT count(*) FROM generate_series(1, 1000000) a, generate_series(1, 1000000) b")
+		ended <- err
+	}()
+	require.NoError(t, waitUntil(10*time.Second, "query", func() error {
+		if n := ask(t, server.DSN("postgres"), "SELECT count(*)::text FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%generate_series%b'"); n != "1" {
+			return fmt.Errorf("%s active", n)
+		}
+		return nil
+	}))
+	server.Kill9(t)
+	requireGone(t, []int{backend}, []string{loopback(server.Port)})
+	require.Error(t, <-ended)
+	require.NoError(t, server.start(), "a backend left over would keep the shared memory")
 }
 
 func TestStandbyFollowsItsPrimary(t *testing.T) {
