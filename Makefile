@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-.PHONY: help demo build check lint vet shellcheck docs-check test test-long bench setup dev-up dev-down clean
+.PHONY: help demo build check lint vet shellcheck docs-check docs test test-long bench setup dev-up dev-down clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -12,7 +12,7 @@ demo: build ## Build the program and watch it repair a table in a folder (needs 
 	bin/compactor demo
 
 build: ## Build the static program bin/compactor
-	CGO_ENABLED=0 go build -buildvcs=auto -trimpath -o bin/compactor ./cmd/compactor
+	CGO_ENABLED=0 go build -buildvcs=auto -trimpath -ldflags '-s -w' -o bin/compactor ./cmd/compactor
 
 check: lint vet shellcheck docs-check ## Linters, vet, scripts, and that generated documents are current
 
@@ -28,7 +28,12 @@ shellcheck:
 	shellcheck -x .ci/run scripts/*.sh
 
 docs-check: ## Fail when a generated document differs from what the program says
-	go test ./cmd/compactor -run TestDocs
+	go test ./cmd/compactor -run '^TestDocs$$'
+	go test ./internal/config -run '^TestReferenceIsCurrent$$'
+
+docs: ## Write the generated parts of the documentation
+	go test ./cmd/compactor -run '^TestDocs$$' -update
+	go test ./internal/config -run '^TestReferenceIsCurrent$$' -update
 
 test: check ## Everything that continuous integration runs: check, then all tests on real servers
 	scripts/test.sh -race ./...
