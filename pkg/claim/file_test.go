@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -103,4 +104,39 @@ func TestFileSetupProblemsAreNamed(t *testing.T) {
 			require.NotEmpty(t, setup.Hint)
 		})
 	}
+}
+
+// TestFileReleaserGoesBehindWhoQueued releases and claims again without a pause,
+// which would win every time if a waiter had no place of its own.
+func TestFileReleaserGoesBehindWhoQueued(t *testing.T) {
+	dir, key := t.TempDir(), claimtest.Key("orders")
+	rounds, writer := openFile(t, dir, "rounds"), openFile(t, dir, "writer")
+	held, err := rounds.Acquire(context.Background(), key, claim.AcquireOptions{})
+	require.NoError(t, err)
+	for round := range 20 {
+		queued := make(chan struct{})
+		var once sync.Once
+		order := make(chan string, 2)
+		go func() {
+			got, err := writer.Acquire(context.Background(), key, claim.AcquireOptions{
+				Timeout: time.Minute, OnWait: func(claim.Waiting) { once.Do(func() { close(queued) }) },
+			})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			order <- "writer"
+			if err := got.Release(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}()
+		<-queued
+		require.NoError(t, held.Release(context.Background()))
+		held, err = rounds.Acquire(context.Background(), key, claim.AcquireOptions{Timeout: time.Minute})
+		require.NoError(t, err)
+		order <- "rounds"
+		require.Equal(t, "writer", <-order, "round %d", round)
+		require.Equal(t, "rounds", <-order, "round %d", round)
+	}
+	require.NoError(t, held.Release(context.Background()))
 }
