@@ -26,6 +26,8 @@ const (
 	positionBytes   = 24
 	equalityBytes   = 128
 	vectorExpansion = 4
+	// fanoutExpansion: all rows of an old-spec group may sit in open row groups.
+	fanoutExpansion = 2
 	// livePercent is the share of the memory that live data may fill. The rest
 	// is what the collector and the allocator need to work.
 	livePercent = 70
@@ -37,6 +39,7 @@ type footprint struct {
 	rowWidth int64 // decoded bytes of a row
 	chunk    int64 // compressed bytes of the largest row group, read as a whole
 	deletes  int64 // bytes of the delete files once they are in memory
+	fanout   int64 // bytes of the row groups open at once in a fan-out write
 }
 
 // allotment is how a budget is spent on one group.
@@ -47,6 +50,9 @@ type allotment struct {
 
 func estimate(tbl *table.Table, g Group) footprint {
 	f := footprint{columns: leaves(tbl.Schema()), rowWidth: fixedWidth(tbl.Schema())}
+	if spec := tbl.Spec(); g.SpecID != spec.ID() && !spec.IsUnpartitioned() {
+		f.fanout = fanoutExpansion * g.Bytes
+	}
 	seen := make(map[string]bool)
 	for _, file := range g.Files {
 		f.chunk = max(f.chunk, largestRowGroup(file.Data))
@@ -99,9 +105,9 @@ func deleteBytes(d iceberg.DataFile) int64 {
 	}
 }
 
-// reading is what the reader keeps whatever the batch size is.
-func (f footprint) reading() int64 {
-	return f.chunk + min(f.columns*pageBytes, expansion*f.chunk) + f.deletes
+// fixed is what is held whatever the batch size is.
+func (f footprint) fixed() int64 {
+	return f.chunk + min(f.columns*pageBytes, expansion*f.chunk) + f.deletes + f.fanout
 }
 
 func (f footprint) leastBatch() int64 { return max(minBatchBytes, minBatchRows*f.rowWidth) }
@@ -110,7 +116,7 @@ func (f footprint) leastWrite() int64 { return max(minWriteBytes, f.columns*colu
 
 // minimum is the least memory the group can be rewritten in.
 func (f footprint) minimum() int64 {
-	return gross(f.reading() + batchesInFlight*f.leastBatch() + f.leastWrite())
+	return gross(f.fixed() + batchesInFlight*f.leastBatch() + f.leastWrite())
 }
 
 // fit spends a budget on the group; a budget of 0 has no limit. The total may
@@ -118,11 +124,11 @@ func (f footprint) minimum() int64 {
 func (f footprint) fit(budget int64) allotment {
 	a := allotment{batchBytes: max(maxBatchBytes, f.leastBatch()), writeBytes: max(maxWriteBytes, f.leastWrite())}
 	if budget > 0 {
-		free := max(0, budget*livePercent/100-f.reading())
+		free := max(0, budget*livePercent/100-f.fixed())
 		a.batchBytes = max(f.leastBatch(), min(a.batchBytes, free/(3*batchesInFlight)))
 		a.writeBytes = max(f.leastWrite(), min(a.writeBytes, free-batchesInFlight*a.batchBytes))
 	}
-	a.total = gross(f.reading() + batchesInFlight*a.batchBytes + a.writeBytes)
+	a.total = gross(f.fixed() + batchesInFlight*a.batchBytes + a.writeBytes)
 
 	return a
 }

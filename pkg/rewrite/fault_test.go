@@ -217,7 +217,7 @@ func TestEveryFailedWriteLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestCaseOfAnOutputNobodyReported(t *testing.T) {
+func TestAnOutputNobodyReportedFailsTheGroup(t *testing.T) {
 	_, tbl, plan := tenFiles(t)
 	rec := &recorder{}
 	run := &groupRun{rewriter: New(Options{}), tbl: tbl, group: plan.Groups[0], fs: rec, allotment: footprint{}.fit(0)}

@@ -95,8 +95,10 @@ func TestPlanOfItsOwnOutputsIsEmpty(t *testing.T) {
 		second := planOf(t, tbl, simulate(t, tbl, first, 1), o)
 		assert.Empty(t, second.Groups, "sizes %v", sizes)
 
-		// With small groups remainders may meet again, but it has to end.
+		// With small groups or a narrow window outputs may meet again, but it has
+		// to end.
 		o.MaxGroupBytes = 1024
+		o.MinFileSize, o.MaxFileSize = 384+random.Int64N(128), 513+random.Int64N(400)
 		entries := invent(t, tbl, sizes...)
 		for round := 0; ; round++ {
 			p := planOf(t, tbl, entries, o)
@@ -136,7 +138,9 @@ func TestPlanRules(t *testing.T) {
 		{"one file above the maximum", repeat(1, 1900), PlanOptions{}, 1, 2},
 		{"twenty files of 0.4 target", repeat(20, 400), PlanOptions{}, 1, 8},
 		{"the same in capped groups", repeat(20, 400), PlanOptions{MaxGroupBytes: 2000}, 4, 8},
+		{"one and a half targets stay one file", repeat(5, 300), PlanOptions{}, 1, 1},
 		{"seven files in a cap of five", repeat(7, 400), PlanOptions{MaxGroupBytes: 2000}, 2, 2},
+		{"a file that no count of outputs brings into the window", repeat(1, 1400), PlanOptions{MinFileSize: 900, MaxFileSize: 1100}, 0, 0},
 		{"everything", repeat(2, 900), PlanOptions{RewriteAll: true}, 1, 2},
 	}
 	for _, c := range cases {
