@@ -37,7 +37,23 @@ type bakery struct {
 	server  *pgServer
 	beliefs *beliefs
 	pool    *bakeryPool
+	// off takes protections away, so that tests can see what each is for. It is empty in every build but the tests'.
+	off protection
 }
+
+// protection is a set of rules that a writer follows beyond asking for acks.
+type protection uint8
+
+const (
+	// protectMajority: skip only while a majority is in contact.
+	protectMajority protection = 1 << iota
+	// protectAgreement: skip only whom no peer in contact reaches.
+	protectAgreement
+	// protectLease: withdraw after half a window without a majority.
+	protectLease
+	// protectResync: draw no ticket before a majority has told its floor.
+	protectResync
+)
 
 // openBakery checks the server, the way to it, the schema and the grants.
 func openBakery(ctx context.Context, cfg Config) (Claimer, error) {

@@ -17,7 +17,7 @@ import (
 type fault struct {
 	name string
 	// strike brings the fault about and returns when it is over.
-	strike func(ctx context.Context, t *testing.T, c *cluster)
+	strike func(t *testing.T, c *cluster)
 	// hit lists the nodes whose writers may stand still while it lasts; all others go on within twice the window.
 	hit []int
 	// stalls says that everybody may stand still until the fault is over.
@@ -63,7 +63,7 @@ func (c *cluster) survive(t *testing.T, f fault, table string) {
 	go func() { done <- runWriters(ctx, 1<<30, writers) }()
 	pause(ctx, time.Second)
 	started := time.Now()
-	f.strike(ctx, t, c)
+	f.strike(t, c)
 	lasted := time.Since(started)
 	within(t, 4*faultWindow, "every writer is granted a claim after the fault", func() bool {
 		return h.since(started.Add(lasted), len(writers))
@@ -80,78 +80,78 @@ func (c *cluster) survive(t *testing.T, f fault, table string) {
 }
 
 // terminateBackends ends a random claim's session every 100 ms.
-func terminateBackends(ctx context.Context, t *testing.T, c *cluster) {
+func terminateBackends(t *testing.T, c *cluster) {
 	for i := range 50 {
 		c.exec(t, i%3, `SELECT pg_terminate_backend(pid) FROM (SELECT c.pid FROM bakery.claims c JOIN bakery.self s ON s.node = c.node
 			ORDER BY random() LIMIT 1) v`)
-		pause(ctx, 100*time.Millisecond)
+		pause(t.Context(), 100*time.Millisecond)
 	}
 }
 
 // killBackend kills one session's process, after which the whole server restarts.
-func killBackend(ctx context.Context, t *testing.T, c *cluster) {
+func killBackend(t *testing.T, c *cluster) {
 	for range 2 {
 		for _, pid := range c.rows(1, "SELECT pid::text FROM pg_stat_activity WHERE query LIKE '%bakery.%' AND backend_type = 'client backend' AND pid <> pg_backend_pid() LIMIT 1") {
 			if number, err := strconv.Atoi(pid); err == nil {
 				require.NoError(t, syscall.Kill(number, syscall.SIGKILL))
 			}
 		}
-		pause(ctx, 2*time.Second)
+		pause(t.Context(), 2*time.Second)
 	}
 }
 
-func killNode(ctx context.Context, t *testing.T, c *cluster) {
+func killNode(t *testing.T, c *cluster) {
 	c.servers[2].Kill9(t)
-	pause(ctx, 2*faultWindow)
+	pause(t.Context(), 2*faultWindow)
 	c.servers[2].Start(t)
 }
 
-func stopNode(ctx context.Context, t *testing.T, c *cluster) {
+func stopNode(t *testing.T, c *cluster) {
 	c.signal(t, 2, syscall.SIGSTOP)
-	pause(ctx, 2*faultWindow)
+	pause(t.Context(), 2*faultWindow)
 	c.signal(t, 2, syscall.SIGCONT)
 }
 
 // stopApplyWorker stops the process by which node 1 receives from node 2.
-func stopApplyWorker(ctx context.Context, t *testing.T, c *cluster) {
+func stopApplyWorker(t *testing.T, c *cluster) {
 	pids := c.rows(0, "SELECT pid::text FROM pg_stat_subscription WHERE subname = 'bakery_main_1_from_2' AND pid IS NOT NULL")
 	require.Len(t, pids, 1)
 	pid, err := strconv.Atoi(pids[0])
 	require.NoError(t, err)
 	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
-	pause(ctx, 2*faultWindow)
+	pause(t.Context(), 2*faultWindow)
 	require.NoError(t, syscall.Kill(pid, syscall.SIGCONT))
 }
 
-func isolateNode(ctx context.Context, _ *testing.T, c *cluster) {
+func isolateNode(t *testing.T, c *cluster) {
 	c.cut(0, 1)
 	c.cut(0, 2)
-	pause(ctx, 2*faultWindow)
+	pause(t.Context(), 2*faultWindow)
 	c.heal()
 }
 
-func breakLink(ctx context.Context, _ *testing.T, c *cluster) {
+func breakLink(t *testing.T, c *cluster) {
 	c.cut(0, 1)
-	pause(ctx, 2*faultWindow)
+	pause(t.Context(), 2*faultWindow)
 	c.heal()
 }
 
-func breakOneWay(ctx context.Context, _ *testing.T, c *cluster) {
+func breakOneWay(t *testing.T, c *cluster) {
 	c.links[1][0].Stall()
-	pause(ctx, 2*faultWindow)
+	pause(t.Context(), 2*faultWindow)
 	c.heal()
 }
 
 // skewClocks sets the clocks that tickets are drawn from five minutes back and forth.
-func skewClocks(ctx context.Context, t *testing.T, c *cluster) {
+func skewClocks(t *testing.T, c *cluster) {
 	const clock = `CREATE OR REPLACE FUNCTION bakery._clock_ms() RETURNS bigint LANGUAGE sql VOLATILE AS
 		$$ SELECT (extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint - 1577836800000 + %d $$`
 	for node, skew := range []int{300000, -300000, 0} {
 		c.exec(t, node, fmt.Sprintf(clock, skew))
 	}
-	pause(ctx, 5*time.Second)
+	pause(t.Context(), 5*time.Second)
 	for node := range c.servers {
 		c.exec(t, node, fmt.Sprintf(clock, 0))
 	}
-	pause(ctx, time.Second)
+	pause(t.Context(), time.Second)
 }

@@ -151,7 +151,7 @@ func (w *writer) round(ctx context.Context) error {
 		return err
 	}
 	c := commit{ticket: ticket, writer: w.name, parent: w.head.read()}
-	pause(held.Context(), time.Duration(w.random.Int64N(int64(w.hold)+1)))
+	pause(held.Context(), time.Duration(w.random.Int64N(int64(w.hold)+1))) //nolint:contextcheck // A claim's context is a child of ctx.
 	deadline, err := held.Verify(ctx)
 	if errors.Is(err, claim.ErrLost) {
 		w.lost++

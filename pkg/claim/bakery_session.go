@@ -166,20 +166,24 @@ func (s *bakerySession) nodes() []int {
 // leased tells whether a majority was in contact within half a window. With the operator's word that silent nodes are down there is no
 // majority to be in contact with.
 func (s *bakerySession) leased() bool {
-	return s.server.cfg.DeadPeer == DeadPeerEscape || s.beliefs.majority(s.nodes(), s.server.cfg.Window/2)
+	return s.off&protectLease != 0 || s.majority(s.server.cfg.Window/2)
+}
+
+// majority tells whether this node and the peers it was in contact with within the given time are a majority.
+func (s *bakerySession) majority(within time.Duration) bool {
+	return s.server.cfg.DeadPeer == DeadPeerEscape || s.off&protectMajority != 0 || s.beliefs.majority(s.nodes(), within)
 }
 
 // skippable tells whether the claim may go on without the peer's ack.
 func (s *bakerySession) skippable(p peerView) bool {
 	window := s.server.cfg.Window
-	stood := s.beliefs.silence(p.node)
 	switch {
-	case stood < window || s.server.cfg.DeadPeer == DeadPeerWait:
+	case s.beliefs.silence(p.node) < window || s.server.cfg.DeadPeer == DeadPeerWait:
 		return false
 	case s.server.cfg.DeadPeer == DeadPeerEscape:
 		return true
 	}
-	return s.leased() && s.beliefs.unreached(p.node, s.nodes(), window)
+	return s.majority(window/2) && (s.off&protectAgreement != 0 || s.beliefs.unreached(p.node, s.nodes(), window))
 }
 
 // claim draws a ticket and inserts the claim; the session owns the node-local lock.

@@ -131,7 +131,7 @@ func (s *bakerySession) announced() bool {
 // greet asks every peer for its floor and waits for the answers of a majority, unless a majority was in contact within a quarter of a
 // window: then nobody can have entered since without our node's ack.
 func (s *bakerySession) greet(ctx context.Context) error {
-	if s.beliefs.majority(s.nodes(), s.server.cfg.Window/4) {
+	if s.off&protectResync != 0 || s.beliefs.majority(s.nodes(), s.server.cfg.Window/4) {
 		return nil
 	}
 	for {
@@ -161,7 +161,7 @@ func (s *bakerySession) greet(ctx context.Context) error {
 // met tells whether the gate is open: a majority has answered, or by the operator's word every peer that has not is silent for a window.
 func (s *bakerySession) met() bool {
 	if s.server.cfg.DeadPeer != DeadPeerEscape {
-		return s.beliefs.majority(s.nodes(), s.server.cfg.Window/4)
+		return s.majority(s.server.cfg.Window / 4)
 	}
 	for _, p := range s.peers {
 		if p.poke == nil && !s.skippable(p) {

@@ -222,21 +222,33 @@ func (in *install) found(ctx context.Context, m *member) error {
 	return m.read(ctx)
 }
 
-// mend makes publications and links between members what they should be.
+// mend makes publications and links between members what they should be. A link that was made anew has copied what is true; acks that
+// its subscriber once gave for claims that ended meanwhile are swept.
 func (in *install) mend(ctx context.Context, members []*member) error {
 	for _, m := range members {
 		if err := m.publish(ctx); err != nil {
 			return err
 		}
 	}
+	var links []link
 	for _, from := range members {
 		for _, to := range members {
-			if _, knows := to.peers[from.id]; !knows {
-				continue // Also when they are the same.
+			if _, knows := to.peers[from.id]; knows { // No node knows itself.
+				links = append(links, in.link(from, to))
 			}
-			if err := in.link(from, to).ensure(ctx); err != nil {
-				return err
-			}
+		}
+	}
+	for _, l := range links {
+		if err := l.ensure(ctx); err != nil {
+			return err
+		}
+	}
+	for _, l := range links {
+		if err := l.ready(ctx); err != nil {
+			return err
+		}
+		if err := l.to.exec(ctx, "sweep", "SELECT bakery.sweep()"); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -171,19 +171,22 @@ func (m *member) dropSubscription(ctx context.Context, name string) error {
 	return nil
 }
 
-// dropSlot drops a slot, if it is there, as soon as nobody uses it.
+// dropSlot drops a slot, if it is there. Whoever reads it is sent away first; a subscriber that is about to be dropped as well comes back
+// after its retry interval only.
 func (m *member) dropSlot(ctx context.Context, name string, limit time.Duration) error {
 	return poll(ctx, limit, fmt.Sprintf("slot %s on node %s is dropped", name, m.Name), func(ctx context.Context) (bool, error) {
-		var left int
-		err := m.ask(ctx, "drop slot "+name, []any{&left}, `
-WITH dropped AS MATERIALIZED (
+		var left, dropped int
+		err := m.ask(ctx, "drop slot "+name, []any{&left, &dropped}, `
+WITH sent AS MATERIALIZED (
+  SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = $1 AND active),
+dropped AS MATERIALIZED (
   SELECT slot_name, pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = $1 AND NOT active)
-SELECT (SELECT count(*) FROM pg_replication_slots WHERE slot_name = $1)::int - count(*)::int FROM dropped`, name)
+SELECT (SELECT count(*)::int FROM sent), (SELECT count(*)::int FROM dropped)`, name)
 		var inUse *pgconn.PgError
 		if errors.As(err, &inUse) && inUse.Code == "55006" { // It became active between the look and the drop.
 			return false, nil
 		}
-		return err == nil && left <= 0, err
+		return err == nil && left == 0, err
 	})
 }
 

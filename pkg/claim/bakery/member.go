@@ -105,10 +105,11 @@ func (m *member) ask(ctx context.Context, what string, dest []any, sql string, a
 	return nil
 }
 
-// poll asks until done is true. It returns the last error when the time is over.
+// poll asks until done is true, for as long as limit allows. A question that is under way is not cut short by the limit, because that
+// would end the session.
 func poll(ctx context.Context, limit time.Duration, what string, done func(context.Context) (bool, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
+	deadline := time.NewTimer(limit)
+	defer deadline.Stop()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -121,8 +122,10 @@ func poll(ctx context.Context, limit time.Duration, what string, done func(conte
 		}
 		select {
 		case <-tick.C:
+		case <-deadline.C:
+			return fmt.Errorf("wait until %s: not within %s", what, limit)
 		case <-ctx.Done():
-			return fmt.Errorf("wait until %s for %s: %w", what, limit, ctx.Err())
+			return fmt.Errorf("wait until %s: %w", what, context.Cause(ctx))
 		}
 	}
 }

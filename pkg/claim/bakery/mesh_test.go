@@ -3,9 +3,6 @@ package bakery_test
 import (
 	"context"
 	"fmt"
-	"maps"
-	"net/url"
-	"slices"
 	"testing"
 	"time"
 
@@ -16,34 +13,44 @@ import (
 	"compactor/pkg/claim/bakery"
 )
 
-// mesh is a set of real servers that Install joined.
+// mesh is a set of databases that Install joined.
 type mesh struct {
-	servers []*testenv.PostgresServer
-	plan    bakery.Plan
+	server *testenv.PostgresServer
+	dbs    []*testenv.Database
+	plan   bakery.Plan
 }
 
-// servers starts n servers of a major version.
-func startServers(tb testing.TB, n, major int, settings map[string]string) []*testenv.PostgresServer {
-	tb.Helper()
-	all := map[string]string{"max_slot_wal_keep_size": "1GB", "log_min_messages": "log"}
-	maps.Copy(all, settings)
-	servers := make([]*testenv.PostgresServer, n)
-	for i := range servers {
-		servers[i] = testenv.NewPostgres(tb, testenv.PostgresOptions{Major: major, Settings: all})
-	}
-	return servers
-}
-
-// newMesh joins n fresh servers.
+// newMesh joins n fresh databases of one server of their own. That is quicker to start than n servers and runs the same protocol;
+// package claim has the tests that need servers which can be lost one by one.
 func newMesh(tb testing.TB, n, major int) *mesh {
 	tb.Helper()
-	m := &mesh{servers: startServers(tb, n, major, nil)}
-	for i, s := range m.servers {
-		m.plan.Nodes = append(m.plan.Nodes, bakery.Node{Name: fmt.Sprintf("n%d", i+1), DSN: s.DSN("postgres")})
-	}
+	m := freshNodes(tb, n, major)
 	_, err := bakery.Install(tb.Context(), m.plan)
 	require.NoError(tb, err)
 	return m
+}
+
+// freshNodes makes n databases and a plan for them, which is not carried out.
+func freshNodes(tb testing.TB, n, major int) *mesh {
+	tb.Helper()
+	m := &mesh{server: testenv.NewPostgres(tb, testenv.PostgresOptions{Major: major, Settings: map[string]string{
+		"max_slot_wal_keep_size": "1GB", "log_min_messages": "log", "max_replication_slots": "40", "max_wal_senders": "40",
+		"max_logical_replication_workers": "30", "max_worker_processes": "40",
+	}})}
+	for i := range n {
+		m.addNode(tb, fmt.Sprintf("n%d", i+1))
+	}
+	return m
+}
+
+// addNode makes one more database and names it in the plan.
+func (m *mesh) addNode(tb testing.TB, name string) {
+	tb.Helper()
+	db := m.server.Database(tb)
+	m.dbs = append(m.dbs, db)
+	node := bakery.Node{Name: name, DSN: db.DSN}
+	m.plan.Nodes = append(m.plan.Nodes, node)
+	tb.Cleanup(func() { require.NoError(tb, bakery.Uninstall(context.Background(), node, true)) })
 }
 
 // session opens a session on a node (counted from 0), as a writer has it.
@@ -122,7 +129,7 @@ func enters(tb testing.TB, conn *pgx.Conn, ticket int64) bool {
 // requireEmpty waits until no row of a claim is left on any node.
 func (m *mesh) requireEmpty(tb testing.TB) {
 	tb.Helper()
-	for i := range m.servers {
+	for i := range m.plan.Nodes {
 		conn := m.session(tb, i)
 		left := func() []string {
 			return list(tb, conn, `SELECT 'claim ' || c::text FROM bakery.claims c UNION ALL SELECT 'ack ' || a::text FROM bakery.acks a
@@ -138,21 +145,9 @@ func (m *mesh) requireEmpty(tb testing.TB) {
 	}
 }
 
-// throughProxy makes a DSN reach its server through a proxy.
-func throughProxy(tb testing.TB, dsn string) (string, *testenv.TCPProxy) {
-	tb.Helper()
-	u, err := url.Parse(dsn)
-	require.NoError(tb, err)
-	proxy := testenv.NewTCPProxy(tb, u.Host)
-	u.Host = proxy.Addr
-	return u.String(), proxy
-}
-
 // majors are the versions that every test of the protocol runs on.
 func majors(t *testing.T, test func(t *testing.T, m *mesh)) {
 	for _, major := range []int{15, 18} {
 		t.Run(fmt.Sprintf("PostgreSQL %d", major), func(t *testing.T) { test(t, newMesh(t, 3, major)) })
 	}
 }
-
-var _ = slices.Contains[[]string]

@@ -112,6 +112,9 @@ func (in *install) leave(ctx context.Context, stay []*member, gone *member, id i
 		if err := in.cut(ctx, m, id); err != nil {
 			return err
 		}
+		if err := m.exec(ctx, "sweep acks of the node's claims", "SELECT bakery.sweep()"); err != nil {
+			return err
+		}
 		if err := m.read(ctx); err != nil {
 			return err
 		}
@@ -174,12 +177,7 @@ func (in *install) cut(ctx context.Context, m *member, id int) error {
 			return err
 		}
 	}
-	slot := linkName(in.Mesh, id, m.id)
-	// The leaving node's apply worker may still hold the slot; nothing depends on it any more.
-	if err := m.exec(ctx, "end stream of slot "+slot, "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = $1 AND active", slot); err != nil {
-		return err
-	}
-	if err := m.dropSlot(ctx, slot, in.Timeout); err != nil {
+	if err := m.dropSlot(ctx, linkName(in.Mesh, id, m.id), in.Timeout); err != nil {
 		return err
 	}
 	return m.forget(ctx, id)

@@ -1,18 +1,19 @@
 -- The registry, the sweep, and what people look at.
 
--- Registers the relation that stands for an Iceberg table. The caller holds the table's claim, so that a second node, whose claim
--- comes later, reads the first one's row: it was sent before any ack of the release. True when the row is new; false when the same
--- relation is registered already; another relation is an error.
+-- Registers the relation that stands for an Iceberg table, under an entered claim of this node, from any session. The claim cannot be
+-- released before this transaction is over, so a second node, whose claim comes later, reads the first one's row: it was sent before
+-- any ack of the release. True when the row is new; false when the same relation is registered already; another relation is an error.
 CREATE FUNCTION bakery.register(p_ticket bigint, p_relation text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   v_me integer := bakery._require_ready();
-  v_table text := (SELECT table_name FROM bakery.claims
-                    WHERE node = v_me AND ticket = p_ticket AND pid = pg_backend_pid() AND entered_at IS NOT NULL);
+  v_table text;
   v_relation text;
 BEGIN
+  SELECT c.table_name INTO v_table FROM bakery.claims c
+   WHERE c.node = v_me AND c.ticket = p_ticket AND c.entered_at IS NOT NULL FOR KEY SHARE;
   IF v_table IS NULL THEN
-    RAISE EXCEPTION 'bakery: ticket % is not an entered claim of this session', p_ticket USING ERRCODE = 'BK006';
+    RAISE EXCEPTION 'bakery: ticket % is not an entered claim of this node', p_ticket USING ERRCODE = 'BK006';
   END IF;
   SELECT relation INTO v_relation FROM bakery.registry WHERE table_name = v_table;
   IF v_relation IS NOT NULL AND v_relation <> p_relation THEN

@@ -1,0 +1,138 @@
+package claim_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"compactor/pkg/claim"
+)
+
+const controlWindow = 2 * time.Second
+
+// TestBakeryClientProtectionsAreNeeded plays one partition for each rule that the client follows: with the rule nothing goes wrong,
+// and without it something does, which shows that the scenario can see the fault. The rules that live in the database have the same in
+// package claim/bakery.
+func TestBakeryClientProtectionsAreNeeded(t *testing.T) {
+	c := newCluster(t, 3, 15)
+	for i, control := range []struct {
+		name string
+		// sound plays the scenario and tells whether no two writers were inside at once and tickets were in order.
+		sound func(t *testing.T, c *cluster, table, without string) bool
+	}{
+		{"majority", heldWhileIsolated},
+		{"lease", heldWhileIsolated},
+		{"agreement", brokenLink},
+		{"resync", lateClockAfterIsolation},
+	} {
+		t.Run(control.name, func(t *testing.T) {
+			require.True(t, control.sound(t, c, fmt.Sprintf("with%d", i), ""), "with the protection")
+			require.False(t, control.sound(t, c, fmt.Sprintf("without%d", i), control.name), "without it the scenario goes wrong")
+		})
+	}
+}
+
+// claimerOn opens a claimer on a node, without one protection if it is named.
+func (c *cluster) claimerOn(t *testing.T, node int, without string) claim.Claimer {
+	t.Helper()
+	opened, err := claim.Open(t.Context(), claim.Config{Mode: claim.ModeBakery, DSN: c.plan.Nodes[node].DSN,
+		Holder: "writer on n" + strconv.Itoa(node+1), Window: controlWindow})
+	require.NoError(t, err)
+	if without != "" {
+		claim.WithoutProtection(t, opened, without)
+	}
+	t.Cleanup(func() { _ = opened.Close() })
+	return opened
+}
+
+// tryWithin tries to get the claim for a while.
+func tryWithin(t *testing.T, c claim.Claimer, table string, limit time.Duration) *claim.Claim {
+	t.Helper()
+	held, err := c.Acquire(t.Context(), claim.Key{Realm: "lake", Namespace: []string{"s"}, Table: table}, claim.AcquireOptions{Timeout: limit})
+	if err != nil {
+		require.ErrorIs(t, err, claim.ErrHeld)
+		return nil
+	}
+	return held
+}
+
+// ours tells whether the holder would commit now.
+func ours(t *testing.T, held *claim.Claim) bool {
+	t.Helper()
+	if held == nil {
+		return false
+	}
+	_, err := held.Verify(context.WithoutCancel(t.Context()))
+	return err == nil
+}
+
+// giveBack ends a scenario.
+func (c *cluster) giveBack(t *testing.T, claims ...*claim.Claim) {
+	t.Helper()
+	c.heal()
+	for _, held := range claims {
+		if held != nil {
+			require.NoError(t, held.Release(t.Context()))
+		}
+	}
+}
+
+// heldWhileIsolated: a holder is cut off from everybody for longer than a window; the others go on, and it must not commit any more.
+// An isolated node must not get in either.
+func heldWhileIsolated(t *testing.T, c *cluster, table, without string) bool {
+	a, b := c.claimerOn(t, 0, without), c.claimerOn(t, 1, without)
+	first := tryWithin(t, a, table, 10*time.Second)
+	require.NotNil(t, first)
+	c.cut(0, 1)
+	c.cut(0, 2)
+	second := tryWithin(t, b, table, 4*controlWindow)
+	require.NotNil(t, second, "the majority goes on")
+	sound := !ours(t, first) || !ours(t, second)
+	third := tryWithin(t, c.claimerOn(t, 0, without), table+" isolated", 2*controlWindow)
+	sound = sound && third == nil
+	c.giveBack(t, first, second, third)
+	return sound
+}
+
+// brokenLink: nodes 1 and 2 do not hear each other, and node 3 hears both. Neither may skip the other.
+func brokenLink(t *testing.T, c *cluster, table, without string) bool {
+	a, b := c.claimerOn(t, 0, without), c.claimerOn(t, 1, without)
+	first := tryWithin(t, a, table, 10*time.Second)
+	require.NotNil(t, first)
+	c.cut(0, 1)
+	second := tryWithin(t, b, table, 3*controlWindow)
+	sound := !ours(t, first) || !ours(t, second)
+	c.giveBack(t, first, second)
+	return sound
+}
+
+// lateClockAfterIsolation: node 1, whose clock is late, hears nobody while the others commit without it; the ticket that it draws then
+// must stand behind theirs.
+func lateClockAfterIsolation(t *testing.T, c *cluster, table, without string) bool {
+	const clock = `CREATE OR REPLACE FUNCTION bakery._clock_ms() RETURNS bigint LANGUAGE sql VOLATILE AS
+		$$ SELECT (extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint - 1577836800000 - %d $$`
+	c.exec(t, 0, fmt.Sprintf(clock, 300000))
+	defer c.exec(t, 0, fmt.Sprintf(clock, 0))
+	a, b := c.claimerOn(t, 0, without), c.claimerOn(t, 1, without)
+	c.links[0][1].Stall()
+	c.links[0][2].Stall()
+	second := tryWithin(t, b, table, 4*controlWindow)
+	require.NotNil(t, second, "the majority goes on")
+	got := make(chan *claim.Claim, 1)
+	go func() { got <- tryWithin(t, a, table, 6*controlWindow) }()
+	pause(t.Context(), controlWindow/4)
+	require.NoError(t, second.Release(t.Context()))
+	c.heal()
+	first := <-got
+	require.NotNil(t, first)
+	early, err := strconv.ParseInt(second.Ticket(), 10, 64)
+	require.NoError(t, err)
+	late, err := strconv.ParseInt(first.Ticket(), 10, 64)
+	require.NoError(t, err)
+	c.giveBack(t, first)
+	return late > early
+}
