@@ -52,7 +52,7 @@ func runDemo(ctx context.Context, env environment, dir string) error {
 	if err != nil {
 		return err
 	}
-	file := filepath.Join(abs, "compactor.yaml")
+	file := filepath.Join(dir, "compactor.yaml")
 	if err := os.WriteFile(file, []byte(demoConfig(abs)), 0o600); err != nil {
 		return fmt.Errorf("write demo configuration: %w", err)
 	}
@@ -62,7 +62,8 @@ func runDemo(ctx context.Context, env environment, dir string) error {
 	if err != nil {
 		return err
 	}
-	command := []string{"compactor", "run", "--config", file, name}
+	program := env.args[0]
+	command := []string{program, "run", "--config", file, name}
 	say("2. running the job: %s\n", strings.Join(command, " "))
 	job := env
 	job.args = slices.Concat(command, []string{"--log-level", "warn"})
@@ -81,10 +82,11 @@ func runDemo(ctx context.Context, env environment, dir string) error {
 		return fmt.Errorf("rows differ: before %s, after %s: %w", rowsBefore, rowsAfter, maintenance.ErrHalt)
 	}
 	say("\nrows identical: %s", rowsAfter)
-	say("\nlook further:\n  %s\n  %s\n  %s",
-		"compactor compact --dry-run --config "+file+" "+name,
-		"compactor config show --config "+file,
-		"sqlite3 "+filepath.Join(abs, "catalog.db")+" 'select * from iceberg_tables'")
+	say("\nlook further:")
+	for _, args := range []string{"compact --dry-run --config " + file + " " + name, "config show --config " + file} {
+		say("  %s %s", program, args)
+	}
+	say("  ls -R %s", filepath.Join(dir, "warehouse"))
 
 	return nil
 }
