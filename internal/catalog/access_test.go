@@ -230,3 +230,27 @@ func TestACatalogServesTablesSideBySide(t *testing.T) {
 	require.NotEqual(t, before, counted.Totals())
 	require.True(t, strings.HasPrefix(tbl.Location(), lake.Warehouse))
 }
+
+func TestAVendedFileIOOutlivesTheContextOfItsFirstUse(t *testing.T) {
+	lake := testenv.SharedLake(t)
+	ident := createTable(t, open(t, lakeOptions(lake, lake.CatalogURI)), lake.Namespace, "t")
+	proxy := testenv.NewProxy(t, lake.CatalogURI)
+	vend(proxy, func() map[string]any {
+		return map[string]any{
+			"s3.access-key-id": lake.AccessKey, "s3.secret-access-key": lake.SecretKey, "s3.endpoint": lake.S3Endpoint,
+			"s3.session-token-expires-at-ms": strconv.FormatInt(time.Now().Add(time.Hour).UnixMilli(), 10),
+		}
+	}, true)
+	o := lakeOptions(lake, proxy.URL)
+	o.Storage.S3 = store.S3Options{}
+	tbl := load(t, open(t, o), ident)
+
+	first, cancel := context.WithCancel(t.Context())
+	_, err := tbl.FS(first)
+	require.NoError(t, err)
+	cancel()
+	f, err := tbl.FS(t.Context()) // the client library keeps the FileIO it made under the first context
+	require.NoError(t, err)
+	_, err = f.(*store.FS).ReadFile(tbl.MetadataLocation())
+	require.NoError(t, err)
+}
