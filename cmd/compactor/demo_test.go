@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,7 +24,7 @@ func TestDemo(t *testing.T) {
 			getenv: func(string) (string, bool) { return "", false },
 		})
 
-		return exitCode(err), stdout.String() + stderr.String()
+		return exitCode(err), fmt.Sprint(&stdout, &stderr, err)
 	}
 	for range 2 { // the second run replaces the folder of the first
 		code, out := invoke("demo", "--dir", dir)
