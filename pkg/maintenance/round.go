@@ -128,7 +128,7 @@ func (c *compaction) prepare(ctx context.Context, n int) (*table.Table, []rewrit
 
 func (c *compaction) planRound(ctx context.Context, tbl *table.Table, n int) (*rewrite.Plan, error) {
 	if n == 1 {
-		return rewrite.NewPlan(ctx, tbl, c.o.Plan) //nolint:wrapcheck // The caller says what was planned.
+		return c.plan.Replan(ctx, tbl) //nolint:wrapcheck // The caller says what was planned.
 	}
 
 	return c.plan.Refresh(ctx, tbl) //nolint:wrapcheck // The caller says what was planned.

@@ -28,6 +28,7 @@ type Plan struct {
 	Live Totals
 
 	specID  int
+	asked   PlanOptions // as given, before the table's defaults
 	options PlanOptions
 	set     *fileSet
 	cache   *manifestCache
@@ -97,11 +98,22 @@ type Refusal struct {
 // sense; a table this package does not rewrite yields a plan without groups
 // that says so. The call may be repeated, and is safe for concurrent use.
 func NewPlan(ctx context.Context, tbl *table.Table, o PlanOptions) (*Plan, error) {
-	o, err := o.withDefaults(tbl)
+	return newPlan(ctx, tbl, o, newManifestCache())
+}
+
+// Replan plans a newly loaded table from nothing, as NewPlan does with the
+// options that the receiver was made with. Manifests that the receiver has read
+// are not read again; it stays as it was.
+func (p *Plan) Replan(ctx context.Context, tbl *table.Table) (*Plan, error) {
+	return newPlan(ctx, tbl, p.asked, p.cache)
+}
+
+func newPlan(ctx context.Context, tbl *table.Table, asked PlanOptions, cache *manifestCache) (*Plan, error) {
+	o, err := asked.withDefaults(tbl)
 	if err != nil {
 		return nil, fmt.Errorf("plan table: %w", err)
 	}
-	p := &Plan{options: o, cache: newManifestCache()}
+	p := &Plan{asked: asked, options: o, cache: cache}
 	if err := p.load(ctx, tbl); err != nil {
 		return nil, err
 	}

@@ -19,7 +19,7 @@ import (
 //
 // An error means that a manifest could not be read; the call may be repeated.
 func (p *Plan) Refresh(ctx context.Context, tbl *table.Table) (*Plan, error) {
-	next := &Plan{options: p.options, cache: p.cache}
+	next := &Plan{asked: p.asked, options: p.options, cache: p.cache}
 	if err := next.load(ctx, tbl); err != nil {
 		return nil, err
 	}

@@ -91,3 +91,20 @@ func TestRefreshDropsGroupsThatLostAFile(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, next.Refused[0].Reason, "partition spec has changed")
 }
+
+// A plan made anew for a later head reads only what that head added.
+func TestReplanReadsOnlyNewManifests(t *testing.T) {
+	e := newEnv(t, idAndText, *iceberg.UnpartitionedSpec, nil)
+	for i := range 6 {
+		e.appendJSON(fmt.Sprintf(`{"id":%d,"s":"a"}`, i))
+	}
+	plan := e.plan(PlanOptions{})
+	read := plan.cache.reads
+	require.Len(t, plan.Groups[0].Files, 6)
+	e.appendJSON(`{"id":100,"s":"b"}`)
+	again, err := plan.Replan(t.Context(), e.load())
+	require.NoError(t, err)
+	assert.Len(t, again.Groups[0].Files, 7, "the new file is in")
+	assert.Equal(t, read+1, again.cache.reads)
+	assert.Len(t, plan.Groups[0].Files, 6, "the first plan stays as it was")
+}
