@@ -131,8 +131,13 @@ func (s *bakerySession) announced() bool {
 // greet asks every peer for its floor and waits for the answers of a majority, unless a majority was in contact within a quarter of a
 // window: then nobody can have entered since without our node's ack.
 func (s *bakerySession) greet(ctx context.Context) error {
-	if s.off&protectResync != 0 || s.beliefs.majority(s.nodes(), s.server.cfg.Window/4) {
-		return nil
+	if s.off&protectResync != 0 {
+		for _, node := range s.nodes() {
+			s.beliefs.reached(node, s.server.cfg.Now())
+		}
+	}
+	if s.beliefs.majority(s.nodes(), s.server.cfg.Window/4) {
+		return ctx.Err() //nolint:wrapcheck // ended gives the reason.
 	}
 	for {
 		clear(s.sent)
@@ -183,11 +188,11 @@ func (s *bakerySession) hopeless(waited time.Duration) string {
 		if p.acked || s.skippable(p) {
 			continue
 		}
-		if stood := s.beliefs.silence(p.node); stood >= window {
+		switch stood := s.beliefs.silence(p.node); {
+		case stood >= window:
 			return fmt.Sprintf("node %s is silent and may not be skipped", p.name)
-		}
-		if len(s.beliefs.inContact([]int{p.node}, window/2)) == 0 {
-			return fmt.Sprintf("node %s does not answer", p.name)
+		case stood < window/4 && len(s.beliefs.inContact([]int{p.node}, window/2)) == 0:
+			return fmt.Sprintf("node %s lives and does not answer", p.name)
 		}
 	}
 	return ""

@@ -2,6 +2,7 @@ package claim_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -19,6 +20,9 @@ import (
 
 // participantEnv makes the test binary a participant of its own process.
 const participantEnv = "CLAIM_TEST_PARTICIPANT_DSN"
+
+// participantModeEnv names the participant's claim mode; advisory when it is not set.
+const participantModeEnv = "CLAIM_TEST_PARTICIPANT_MODE"
 
 func TestMain(m *testing.M) {
 	if dsn := os.Getenv(participantEnv); dsn != "" {
@@ -40,7 +44,8 @@ func quick() claim.Timing {
 // says. It is the other process of tests that stop or kill one.
 func participate(dsn string, in io.Reader, out io.Writer) {
 	say := func(args ...any) { fmt.Fprintln(out, args...) } //nolint:errcheck // Without a reader nobody misses it.
-	claimer, err := claim.Open(context.Background(), claim.Config{Mode: claim.ModeAdvisory, DSN: dsn, Holder: "participant", Timing: quick()})
+	mode := claim.Mode(cmp.Or(os.Getenv(participantModeEnv), string(claim.ModeAdvisory)))
+	claimer, err := claim.Open(context.Background(), claim.Config{Mode: mode, DSN: dsn, Holder: "participant", Window: 4 * time.Second, Timing: quick()})
 	if err != nil {
 		say("open:", err)
 		return
