@@ -1,6 +1,7 @@
 -- What a node does when rows of a peer arrive. The triggers fire in the apply workers only (ENABLE REPLICA). They must not raise,
 -- because an error stops the whole stream of that peer, and must not block for long, because a blocked worker looks dead: they wait
--- for the gate at most 200 ms, give up otherwise, and the waiter's next poke asks again.
+-- for the gate at most 200 ms, give up otherwise, and the waiter's next poke asks again. What an apply worker writes itself fires them
+-- as well; rows of this node are left alone.
 
 -- Ends the belief that the node is dead.
 CREATE FUNCTION bakery._received(p_node integer) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
@@ -10,18 +11,23 @@ BEGIN
 END
 $$;
 
--- Answers a poke or a hello of the node with our floor and whom we reach.
+-- Answers a poke or a hello of the node with our floor and whom we reach. Update and insert are apart, because the apply worker also
+-- fires skip_known for what it writes itself, which would end an insert on a row that is there before its ON CONFLICT is looked at.
 CREATE FUNCTION bakery._answer(p_node integer, p_about bigint, p_poke bigint, p_table text) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  v_self bakery.self;
+  v_floor bigint := coalesce((SELECT f.ticket FROM bakery.floors f WHERE f.table_name = p_table), 0);
+  v_reach jsonb := (SELECT coalesce(jsonb_object_agg(h.node, h.heartbeat), '{}') FROM bakery._heartbeats() h WHERE h.node <> p_node);
 BEGIN
-  INSERT INTO bakery.answers AS a (acker, node, about, poke, table_name, floor, reach, membership, schema_version, answered_at)
-  SELECT s.node, p_node, p_about, p_poke, p_table,
-         coalesce((SELECT f.ticket FROM bakery.floors f WHERE f.table_name = p_table), 0),
-         (SELECT coalesce(jsonb_object_agg(h.node, h.heartbeat), '{}') FROM bakery._heartbeats() h WHERE h.node <> p_node),
-         s.membership, bakery._schema_version(), clock_timestamp()
-    FROM bakery.self s
-  ON CONFLICT (acker, node, about) DO UPDATE
-     SET poke = excluded.poke, floor = excluded.floor, reach = excluded.reach, membership = excluded.membership,
-         schema_version = excluded.schema_version, answered_at = excluded.answered_at;
+  SELECT * INTO v_self FROM bakery.self;
+  UPDATE bakery.answers a
+     SET poke = p_poke, floor = v_floor, reach = v_reach, membership = v_self.membership, schema_version = bakery._schema_version(),
+         answered_at = clock_timestamp()
+   WHERE a.acker = v_self.node AND a.node = p_node AND a.about = p_about;
+  IF NOT FOUND THEN
+    INSERT INTO bakery.answers (acker, node, about, poke, table_name, floor, reach, membership, schema_version, answered_at)
+    VALUES (v_self.node, p_node, p_about, p_poke, p_table, v_floor, v_reach, v_self.membership, bakery._schema_version(), clock_timestamp());
+  END IF;
 END
 $$;
 
@@ -96,10 +102,14 @@ $$;
 
 CREATE FUNCTION bakery._apply_ack() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_me integer := bakery._me();
 BEGIN
-  PERFORM bakery._received(NEW.acker);
-  IF NEW.node = bakery._me() THEN
-    PERFORM pg_notify('bakery', NEW.ticket || ' ' || NEW.acker);
+  IF NEW.acker <> v_me THEN
+    PERFORM bakery._received(NEW.acker);
+    IF NEW.node = v_me THEN
+      PERFORM pg_notify('bakery', NEW.ticket || ' ' || NEW.acker);
+    END IF;
   END IF;
   RETURN NULL;
 END
@@ -107,12 +117,16 @@ $$;
 
 CREATE FUNCTION bakery._apply_answer() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_me integer := bakery._me();
 BEGIN
-  PERFORM bakery._received(NEW.acker);
-  IF NEW.node = bakery._me() THEN
-    PERFORM bakery._raise_floor(NEW.table_name, NEW.floor);
-    IF NEW.about < 0 THEN
-      PERFORM pg_notify('bakery', NEW.about || ' ' || NEW.acker);
+  IF NEW.acker <> v_me THEN
+    PERFORM bakery._received(NEW.acker);
+    IF NEW.node = v_me THEN
+      PERFORM bakery._raise_floor(NEW.table_name, NEW.floor);
+      IF NEW.about < 0 THEN
+        PERFORM pg_notify('bakery', NEW.about || ' ' || NEW.acker);
+      END IF;
     END IF;
   END IF;
   RETURN NULL;
