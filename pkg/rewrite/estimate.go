@@ -14,12 +14,15 @@ const (
 	pageBytes = 1 << 20
 	// columnWriteBytes is the least a column of an open row group keeps.
 	columnWriteBytes = 64 << 10
-	minWriteBytes    = 4 << 20
-	maxWriteBytes    = 256 << 20
-	minBatchBytes    = 256 << 10
-	maxBatchBytes    = 8 << 20
-	minBatchRows     = 64
-	maxBatchRows     = 64 << 10
+	// dictionaryBytes is what the dictionary of a column grows to before the
+	// writer gives it up.
+	dictionaryBytes = 3 << 20
+	minWriteBytes   = 4 << 20
+	maxWriteBytes   = 256 << 20
+	minBatchBytes   = 256 << 10
+	maxBatchBytes   = 8 << 20
+	minBatchRows    = 64
+	maxBatchRows    = 64 << 10
 	// batchesInFlight counts decoded batches between reader and writer: the one
 	// being decoded, its projected copy, the queue of two, the one being encoded.
 	batchesInFlight = 6

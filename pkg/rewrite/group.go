@@ -122,7 +122,9 @@ func (g *groupRun) rowGroupRows(width int64) int64 {
 		limit = min(limit, max(1, rowsPerTarget(g.group.size, rows, bytes)/2))
 	}
 	if width > 0 {
-		limit = min(limit, max(minBatchRows, g.allotment.writeBytes/width))
+		dictionaries := leaves(g.tbl.Schema()) * dictionaryBytes
+		free := max(g.allotment.writeBytes/2, g.allotment.writeBytes-dictionaries)
+		limit = min(limit, max(minBatchRows, free/width))
 	}
 
 	return max(1, limit)
