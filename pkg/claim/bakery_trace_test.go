@@ -116,6 +116,7 @@ func TestBakeryHistoryFollowsTheRules(t *testing.T) {
 	defer stop()
 	go func() {
 		for i := 0; pause(ctx, 300*time.Millisecond); i++ {
+			//nolint:contextcheck // The harness bounds its statements itself.
 			dbs[i%3].Exec(t, "SELECT pg_terminate_backend(c.pid) FROM bakery.claims c JOIN bakery.self s ON s.node = c.node LIMIT 1")
 		}
 	}()

@@ -78,6 +78,13 @@
 // cancelled, because the row that announces the claim is committed before the
 // wait; the type retreat says how it is given up.
 //
+// bakery inserts a row in schema bakery of its own node, which replication
+// carries to the other nodes of the mesh, and enters when each has acked it or is
+// known to be dead. Its waits are two: PostgreSQL's queue on the node, then the
+// peers, in ticket order. A yes is worth half of Config.Window instead of a lease;
+// a writer that has been out of contact with a majority of the nodes for that long
+// has lost its claim. Package claim/bakery installs it.
+//
 // advisory takes a session-level advisory lock of one PostgreSQL. file takes a
 // flock on a local file. none takes nothing. auto asks the database which of
 // coldfront and bakery it offers and refuses to guess.
@@ -90,6 +97,12 @@
 //	SELECT pg_advisory_lock(hashtextextended('iceberg:' || 'analytics"sales"."orders"', 0));
 //	-- read the head, write, commit to the catalog; ask something every 5 s
 //	SELECT pg_advisory_unlock(hashtextextended('iceberg:' || 'analytics"sales"."orders"', 0));
+//
+// and as mode bakery with
+//
+//	CALL bakery.acquire('analytics"sales"."orders"', 'who I am'); -- the ticket
+//	SELECT bakery.keep(ticket);    -- every few seconds and before the commit
+//	SELECT bakery.release('analytics"sales"."orders"', ticket);
 //
 // on a direct connection, where the text after the prefix is Key.String: the
 // realm followed by the quoted names, joined by dots, as the catalog spells them.
