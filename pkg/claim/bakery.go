@@ -120,7 +120,8 @@ var errTimeout = errors.New("the claim's timeout passed")
 
 // acquire waits under bounded and binds the claim to ctx.
 func (b *bakery) acquire(ctx, bounded context.Context, key Key, o waitOptions) (*Claim, error) {
-	s, err := b.session(bounded, key, o)
+	// The timeout is for the wait; a session that takes longer to open still finds out who is in the way.
+	s, err := b.session(ctx, key, o)
 	if err != nil {
 		return nil, refused(ctx, key, b.classify(err))
 	}

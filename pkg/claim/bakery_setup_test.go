@@ -28,8 +28,8 @@ func TestBakeryOpenSaysWhatIsMissing(t *testing.T) {
 	require.Equal(t, claim.ModeBakery, open(t, claim.Config{Mode: claim.ModeAuto, DSN: db.DSN}).Mode(), "auto finds the bakery")
 }
 
-// TestBakeryWriterNeedsOneGrant: the documented role is enough, whatever timeouts and isolation it carries.
-func TestBakeryWriterNeedsOneGrant(t *testing.T) {
+// TestCase_C20_BakeryWriterNeedsOneGrant: the documented role is enough, whatever timeouts and isolation it carries.
+func TestCase_C20_BakeryWriterNeedsOneGrant(t *testing.T) {
 	db := bakeryMesh(t, 1, 15)[0]
 	dsn := db.Role(t, "writer", "bakery_writer")
 	db.Exec(t, `DO $$ DECLARE r text; BEGIN
@@ -126,9 +126,9 @@ func TestBakerySplitOfFourStopsBothHalves(t *testing.T) {
 	c.requireEmpty(t, claimtest.Key("split"), 4*time.Second)
 }
 
-// TestBakeryStoppedHolderFindsItsClaimLost: the server ends the session of a holder that stands still, another gets in, and the holder
+// TestCase_C20_BakeryStoppedHolderFindsItsClaimLost: the server ends the session of a holder that stands still, another gets in, and the holder
 // learns of it before it can commit.
-func TestBakeryStoppedHolderFindsItsClaimLost(t *testing.T) {
+func TestCase_C20_BakeryStoppedHolderFindsItsClaimLost(t *testing.T) {
 	dbs := bakeryMesh(t, 3, 15)
 	t.Setenv(participantModeEnv, string(claim.ModeBakery))
 	p := startParticipant(t, dbs[0].DSN)
