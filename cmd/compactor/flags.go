@@ -111,7 +111,7 @@ func number(c *cli.Context, name string) int {
 // name of the flag of each key.
 func configKeys(c *cli.Context) (values, names map[string]string) {
 	values, names = map[string]string{}, map[string]string{}
-	for _, def := range slices.Concat(catalogFlags(), claimFlags(), compactKeyFlags()) {
+	for _, def := range slices.Concat(catalogFlags(), claimFlags(), compactKeyFlags(), orphanKeyFlags()) {
 		names[def.key] = def.flag
 		if v, ok := lookup(c, def.flag); ok {
 			values[def.key] = v

@@ -13,6 +13,7 @@ type Object struct {
 	Path    string    // full URI, spelled with the scheme it was asked for with
 	Size    int64     // bytes
 	ModTime time.Time // by the store's clock; zero when the store does not tell
+	Listed  time.Time // the store's clock when List saw it; zero when the store does not tell, and outside of List
 }
 
 // Writer writes one object. The object exists once Close has returned nil.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	icebergio "github.com/apache/iceberg-go/io"
 )
@@ -128,7 +129,7 @@ func (b *localBackend) List(ctx context.Context, prefix string) iter.Seq2[Object
 			if rel == "" {
 				return nil // prefix itself is a file, not a folder
 			}
-			o := Object{Path: base + "/" + filepath.ToSlash(rel), Size: info.Size(), ModTime: info.ModTime()}
+			o := Object{Path: base + "/" + filepath.ToSlash(rel), Size: info.Size(), ModTime: info.ModTime(), Listed: time.Now()}
 			if !yield(o, nil) {
 				return fs.SkipAll
 			}

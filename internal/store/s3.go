@@ -12,6 +12,7 @@ import (
 
 	icebergio "github.com/apache/iceberg-go/io"
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/config"
@@ -152,12 +153,13 @@ func (b *s3Backend) List(ctx context.Context, prefix string) iter.Seq2[Object, e
 				yield(Object{}, explain(err))
 				return
 			}
+			clock, _ := awsmiddleware.GetServerTime(page.ResultMetadata)
 			for _, o := range page.Contents {
 				k := aws.ToString(o.Key)
 				if strings.HasSuffix(k, "/") && aws.ToInt64(o.Size) == 0 {
 					continue
 				}
-				obj := Object{Path: loc.root + "/" + k, Size: aws.ToInt64(o.Size), ModTime: aws.ToTime(o.LastModified)}
+				obj := Object{Path: loc.root + "/" + k, Size: aws.ToInt64(o.Size), ModTime: aws.ToTime(o.LastModified), Listed: clock}
 				if !yield(obj, nil) {
 					return
 				}

@@ -70,6 +70,7 @@ type StepReport struct {
 	Rounds         []RoundReport `json:"rounds,omitempty"`
 	Kept           []string      `json:"kept_files,omitempty"` // uncommitted files that may not be removed
 	Plan           *PlanReport   `json:"plan,omitempty"`       // dry run
+	Orphans        *OrphanReport `json:"orphans,omitempty"`
 	Duration       Seconds       `json:"duration_seconds"`
 	ClaimWait      Seconds       `json:"claim_wait_seconds"`
 	ClaimHold      Seconds       `json:"claim_hold_seconds"`

@@ -54,6 +54,7 @@ func writeStep(line func(label, format string, args ...any), s StepReport) {
 		line("took", "%s", span(s.Duration))
 	}
 	writePlan(line, s.Plan)
+	writeOrphans(line, s.Orphans)
 	for _, r := range s.Refused {
 		line("refused", "%s: %s", r.What, r.Reason)
 	}
