@@ -102,8 +102,8 @@ func orphansOfTables(c *cli.Context, env environment) error {
 	}
 	var errs []error
 	for _, ident := range idents {
-		if c.Context.Err() != nil {
-			errs = append(errs, fmt.Errorf("before %s: %w", strings.Join(ident, "."), context.Cause(c.Context)))
+		if ctx := c.Context; ctx.Err() != nil {
+			errs = append(errs, fmt.Errorf("before %s: %w", strings.Join(ident, "."), context.Cause(ctx)))
 
 			break
 		}

@@ -81,7 +81,7 @@ func (s *orphanSweep) round(ctx context.Context, n int) error {
 	tbl, err := s.recheck(claim.Context()) //nolint:contextcheck // It works under the claim's context, a child of ctx.
 	if err == nil {
 		rep.Parent = currentHead(tbl)
-		err = s.deleteUntil(claim, tbl, held)
+		err = s.deleteUntil(claim, tbl, held) //nolint:contextcheck // As above.
 	}
 
 	return lostOr(ctx, claim, err)
