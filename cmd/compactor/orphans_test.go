@@ -260,18 +260,13 @@ func TestCase_C19_deleteDisabledByTheCatalog(t *testing.T) {
 			return r.Method == "GET" && strings.HasSuffix(r.URL.Path, "/tables/"+w.ident[1])
 		},
 		Action: testenv.RewriteAnswer(func(status int, h http.Header, body []byte) (int, []byte) {
-			var doc map[string]any
+			var doc map[string]json.RawMessage
 			if json.Unmarshal(body, &doc) != nil {
 				return status, body
 			}
-			config, _ := doc["config"].(map[string]any)
-			if config == nil {
-				config = map[string]any{}
-			}
-			config["s3.delete-enabled"] = "false"
-			doc["config"] = config
+			doc["config"] = encode(map[string]any{"s3.delete-enabled": "false"})
 			h.Del("Content-Length")
-			body, _ = json.Marshal(doc)
+			body = encode(doc)
 
 			return status, body
 		}),

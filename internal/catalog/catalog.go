@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"time"
 
 	icecat "github.com/apache/iceberg-go/catalog"
 	icebergio "github.com/apache/iceberg-go/io"
@@ -113,9 +112,6 @@ func Bind(tbl *table.Table, io table.CatalogIO) *table.Table {
 	return table.New(tbl.Identifier(), tbl.Metadata(), tbl.MetadataLocation(), tbl.FS, io)
 }
 
-// renewBefore is how long before their end vended credentials are renewed.
-const renewBefore = 5 * time.Minute
-
 // tableFiles makes the FileIO of one loaded table.
 type tableFiles struct {
 	c     *Catalog
@@ -123,45 +119,59 @@ type tableFiles struct {
 
 	mu     sync.Mutex
 	loaded *table.Table // whose properties and credentials are in use
+	vended *store.Vended
 }
 
-// fs returns a FileIO bound to ctx. When credentials are about to end and the
-// client library could not renew them, the table is loaded again and its new
-// credentials are taken, nothing else of it.
+// fs returns a FileIO bound to ctx. Vended credentials are renewed while it is
+// in use, whether or not the catalog has an endpoint for that: the table is
+// loaded again and its new credentials are taken, nothing else of it.
 func (f *tableFiles) fs(ctx context.Context) (icebergio.IO, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	ours, err := f.open(ctx)
-	if err == nil && !expiring(ours) {
-		return ours, nil
-	}
-	tbl, loadErr := f.c.inner.LoadTable(f.c.Context(ctx), f.ident)
-	if loadErr != nil {
-		if err == nil {
-			return ours, nil // still good for some minutes
+	if err != nil {
+		// The client library could not renew them.
+		if ours, err = f.reload(ctx, err); err != nil {
+			return nil, err
 		}
-		return nil, fmt.Errorf("open files of table %s: %w", strings.Join(f.ident, "."), errors.Join(err, loadErr))
 	}
-	f.loaded = tbl
-	if ours, err = f.open(ctx); err != nil {
-		return nil, fmt.Errorf("open files of table %s: %w", strings.Join(f.ident, "."), err)
+	if f.vended == nil {
+		f.vended = store.NewVended(ours.Properties(), f.renew)
 	}
-	return ours, nil
+	return ours.WithVended(f.vended), nil
+}
+
+// renew returns the FileIO properties of the table as it is now.
+func (f *tableFiles) renew(ctx context.Context) (map[string]string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	ours, err := f.reload(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	return ours.Properties(), nil
+}
+
+func (f *tableFiles) reload(ctx context.Context, cause error) (*store.FS, error) {
+	tbl, err := f.c.inner.LoadTable(f.c.Context(ctx), f.ident)
+	if err == nil {
+		f.loaded = tbl
+		var ours *store.FS
+		if ours, err = f.open(ctx); err == nil {
+			return ours, nil
+		}
+	}
+	return nil, fmt.Errorf("open files of table %s: %w", strings.Join(f.ident, "."), errors.Join(cause, err))
 }
 
 func (f *tableFiles) open(ctx context.Context) (*store.FS, error) {
 	io, err := f.loaded.FS(f.c.Context(ctx))
 	if err != nil {
-		return nil, err //nolint:wrapcheck // fs names the table
+		return nil, err //nolint:wrapcheck // reload names the table
 	}
 	ours, ok := io.(*store.FS)
 	if !ok {
 		return nil, errors.New("the FileIO is not the store's: store.Register was not called")
 	}
 	return ours.WithContext(ctx), nil
-}
-
-func expiring(f *store.FS) bool {
-	end := f.CredentialsExpire()
-	return !end.IsZero() && time.Until(end) < renewBefore
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"maps"
 	"time"
 
 	icebergio "github.com/apache/iceberg-go/io"
@@ -31,6 +32,16 @@ var (
 // clean up with after the first was cancelled, or one that ends with a claim.
 func (f *FS) WithContext(ctx context.Context) *FS { return &FS{ctx: ctx, mux: f.mux} }
 
+// WithVended returns the same view with credentials that are renewed while it
+// is in use. They are offered what f has at hand.
+func (f *FS) WithVended(v *Vended) *FS {
+	v.Offer(f.mux.props)
+	return &FS{ctx: f.ctx, mux: &mux{store: f.mux.store, props: f.mux.props, vended: v, made: map[string]Backend{}}}
+}
+
+// Properties are the FileIO properties that f was made with.
+func (f *FS) Properties() map[string]string { return maps.Clone(f.mux.props) }
+
 // DeletesDisabled reports that the catalog sent s3.delete-enabled=false: files
 // are the catalog's to delete. The FS itself does not refuse deletes; the
 // caller decides.
@@ -41,6 +52,9 @@ func (f *FS) DeletesDisabled() bool { return isFalse(f.mux.props[propDeleteEnabl
 func (f *FS) CredentialsExpire() time.Time {
 	if f.mux.store.opts.S3.AccessKeyID != "" {
 		return time.Time{}
+	}
+	if f.mux.vended != nil {
+		return f.mux.vended.Expires()
 	}
 	return expiry(f.mux.props)
 }

@@ -60,7 +60,9 @@ func loadAWS(ctx context.Context, o S3Options) (aws.Config, error) {
 	return cfg, nil
 }
 
-func newS3Backend(ctx context.Context, o S3Options, s *Store) (*s3Backend, error) {
+// newS3Backend makes the client; vended, when set, signs in place of the
+// options' keys.
+func newS3Backend(ctx context.Context, o S3Options, s *Store, vended *Vended) (*s3Backend, error) {
 	cfg, err := loadAWS(ctx, o)
 	if err != nil {
 		return nil, err
@@ -80,6 +82,13 @@ func newS3Backend(ctx context.Context, o S3Options, s *Store) (*s3Backend, error
 			ro.MaxBackoff = maxBackoff
 			ro.RateLimiter = ratelimit.None
 		})
+	}
+	if vended != nil {
+		cache, standard := aws.NewCredentialsCache(vended), cfg.Retryer
+		cfg.Credentials = cache
+		cfg.Retryer = func() aws.Retryer {
+			return renewingRetryer{RetryerV2: standard().(aws.RetryerV2), vended: vended, cache: cache}
+		}
 	}
 	cfg.HTTPClient = countingClient{http: s.http, counters: s.opts.Counters}
 	api := s3.NewFromConfig(cfg, func(so *s3.Options) {

@@ -86,8 +86,9 @@ func (s *Store) Schemes() []string {
 
 // mux finds the backend of a path and keeps the ones it has made.
 type mux struct {
-	store *Store
-	props map[string]string
+	store  *Store
+	props  map[string]string
+	vended *Vended // nil: the credentials in props, if any, are used as they are
 
 	mu   sync.Mutex
 	made map[string]Backend
@@ -106,7 +107,7 @@ func (m *mux) backend(ctx context.Context, path string) (Backend, error) {
 	if !ok {
 		return nil, fmt.Errorf("%w: %q", errNoBackend, scheme)
 	}
-	b, err := factory(ctx, m.props)
+	b, err := m.make(ctx, factory, scheme)
 	if err != nil {
 		return nil, err
 	}
@@ -116,6 +117,22 @@ func (m *mux) backend(ctx context.Context, path string) (Backend, error) {
 	m.made[scheme] = b
 	return b, nil
 }
+
+func (m *mux) make(ctx context.Context, factory Factory, scheme string) (Backend, error) {
+	if m.vended == nil || !isS3(scheme) || m.store.opts.Schemes[scheme] != nil {
+		return factory(ctx, m.props)
+	}
+	b, err := m.vended.backend(ctx, m.store, m.props)
+	if err != nil {
+		return nil, err
+	}
+	if b == nil {
+		return factory(ctx, m.props)
+	}
+	return b, nil
+}
+
+func isS3(scheme string) bool { return scheme == "s3" || scheme == "s3a" || scheme == "s3n" }
 
 func (s *Store) s3Factory(ctx context.Context, props map[string]string) (Backend, error) {
 	o, err := s.opts.S3.fill(props)
@@ -127,7 +144,7 @@ func (s *Store) s3Factory(ctx context.Context, props map[string]string) (Backend
 	if b, ok := s.s3s[o]; ok {
 		return b, nil
 	}
-	b, err := newS3Backend(ctx, o, s)
+	b, err := newS3Backend(ctx, o, s, nil)
 	if err != nil {
 		return nil, err
 	}
