@@ -136,12 +136,14 @@ func (s *session) claimConfig() claim.Config {
 	}
 
 	return claim.Config{
-		Mode:   claim.Mode(s.cfg.Claim.Mode),
-		DSN:    s.cfg.Claim.Postgres.Reveal(),
-		Dir:    s.cfg.Claim.Dir,
-		Pooler: s.cfg.Claim.Pooler,
-		Holder: fmt.Sprintf("compactor@%s %d %s", host, os.Getpid(), s.runID),
-		Logger: s.log,
+		Mode:     claim.Mode(s.cfg.Claim.Mode),
+		DSN:      s.cfg.Claim.Postgres.Reveal(),
+		Dir:      s.cfg.Claim.Dir,
+		Pooler:   s.cfg.Claim.Pooler,
+		DeadPeer: claim.DeadPeer(s.cfg.Claim.DeadPeer),
+		Window:   time.Duration(s.cfg.Claim.Window),
+		Holder:   fmt.Sprintf("compactor@%s %d %s", host, os.Getpid(), s.runID),
+		Logger:   s.log,
 	}
 }
 
