@@ -22,7 +22,7 @@ import (
 
 const (
 	childDir    = "REWRITE_TEST_CHILD_DIR"
-	childMemory = 128 * mib
+	childMemory = 96 * mib
 )
 
 // TestMemoryChild is the process that TestMemoryStaysInItsBudget measures; it
@@ -34,7 +34,7 @@ func TestMemoryChild(t *testing.T) {
 	}
 	debug.SetMemoryLimit(childMemory)
 	tbl := openIn(t, dir).load()
-	o := PlanOptions{Memory: childMemory, TargetFileSize: 256 * mib, MaxGroupBytes: 110 * mib, RewriteAll: true}
+	o := PlanOptions{Memory: childMemory, TargetFileSize: 256 * mib, MaxGroupBytes: 44 * mib, RewriteAll: true}
 	plan, err := NewPlan(t.Context(), tbl, o)
 	require.NoError(t, err)
 	require.NotEmpty(t, plan.Groups, plan.Reason)
@@ -115,8 +115,8 @@ func TestMemoryStaysInItsBudget(t *testing.T) {
 	for name, c := range map[string]struct {
 		columns, rows, files, rowGroup int
 	}{
-		"two hundred MiB in forty files": {columns: 16, rows: 40_000, files: 40, rowGroup: 1 << 20},
-		"one file of 500 columns":        {columns: 500, rows: 8_000, files: 1, rowGroup: 500},
+		"eighty MiB in sixteen files": {columns: 16, rows: 40_000, files: 16, rowGroup: 1 << 20},
+		"one file of 500 columns":        {columns: 500, rows: 2_000, files: 1, rowGroup: 250},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEnv(t, floats(c.columns), *iceberg.UnpartitionedSpec, iceberg.Properties{
