@@ -14,11 +14,13 @@ func TestConfigurationsAreWellFormed(t *testing.T) {
 	all := readAll(t)
 	declared := map[string]string{}
 	for _, model := range []string{"claims", "partition"} {
-		text, err := os.ReadFile("../" + model + ".pml")
-		if err != nil {
-			t.Fatal(err)
+		for _, part := range []string{"", "_network", "_properties"} {
+			text, err := os.ReadFile("../" + model + part + ".pml")
+			if err != nil {
+				t.Fatal(err)
+			}
+			declared[model] += string(text)
 		}
-		declared[model] = string(text)
 	}
 	for _, c := range all {
 		text, ok := declared[c.Model]
@@ -133,11 +135,13 @@ func TestOutputIsJudged(t *testing.T) {
 // around: the run must then end with an error that names it.
 func TestRunFailsWhenASearchDiffers(t *testing.T) {
 	dir := t.TempDir()
-	model, err := os.ReadFile("../claims.pml")
-	if err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"claims.pml", "claims_network.pml", "claims_properties.pml"} {
+		model, err := os.ReadFile("../" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, dir+"/"+name, string(model))
 	}
-	write(t, dir+"/claims.pml", string(model))
 	const header = "async-race: claims -DPARENT=BEFORE_CLAIM\n"
 
 	write(t, dir+"/configurations", header+"  violated NoCatalogConflict\n")
@@ -147,7 +151,7 @@ func TestRunFailsWhenASearchDiffers(t *testing.T) {
 	}
 	write(t, dir+"/configurations", header+"  holds NoCatalogConflict\n")
 	out.Reset()
-	err = run(t.Context(), []string{"-dir", dir}, &out)
+	err := run(t.Context(), []string{"-dir", dir}, &out)
 	if err == nil || !strings.Contains(err.Error(), "async-race NoCatalogConflict") || !strings.Contains(out.String(), "DIFFERS") {
 		t.Errorf("turned around: %v\n%s", err, out.String())
 	}

@@ -69,15 +69,11 @@ func (s searcher) build(ctx context.Context, c configuration, m method) (string,
 	if err != nil {
 		return "", fmt.Errorf("create folder: %w", err)
 	}
-	source, err := os.ReadFile(filepath.Join(s.models, c.Model+".pml"))
-	if err != nil {
-		return "", fmt.Errorf("read model: %w", err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "model.pml"), source, 0o600); err != nil {
-		return "", fmt.Errorf("write model: %w", err)
+	if err := s.copyModels(dir); err != nil {
+		return "", err
 	}
 	translate := append([]string{"-a"}, c.Switches...)
-	translate = append(append(translate, m.Translate...), "model.pml")
+	translate = append(append(translate, m.Translate...), c.Model+".pml")
 	if out, _, err := execute(ctx, dir, "spin", translate...); err != nil {
 		return "", fmt.Errorf("translate: %w: %s", err, lastLine(out))
 	}
@@ -91,6 +87,26 @@ func (s searcher) build(ctx context.Context, c configuration, m method) (string,
 	return filepath.Join(dir, "verifier"), nil
 }
 
+// copyModels copies all models, because they include each other.
+func (s searcher) copyModels(dir string) error {
+	files, err := filepath.Glob(filepath.Join(s.models, "*.pml"))
+	if err != nil {
+		return fmt.Errorf("list models in %s: %w", s.models, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("read model: %w", err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(file)), text, 0o600); err != nil {
+			return fmt.Errorf("write model: %w", err)
+		}
+	}
+	return nil
+}
+
+// search runs the verifier of c for one property. A limit that is exceeded is a
+// finding; an error means that the verifier could not be started, or that ctx ended.
 func (s searcher) search(ctx context.Context, c configuration, e expectation, verifier string) (result, error) {
 	limit := s.limit
 	if c.Tag == "long" {
