@@ -116,7 +116,7 @@ func TestMemoryStaysInItsBudget(t *testing.T) {
 		columns, rows, files, rowGroup int
 	}{
 		"eighty MiB in sixteen files": {columns: 16, rows: 40_000, files: 16, rowGroup: 1 << 20},
-		"one file of 500 columns":        {columns: 500, rows: 2_000, files: 1, rowGroup: 250},
+		"one file of 500 columns":     {columns: 500, rows: 2_000, files: 1, rowGroup: 250},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEnv(t, floats(c.columns), *iceberg.UnpartitionedSpec, iceberg.Properties{
