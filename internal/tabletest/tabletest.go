@@ -132,6 +132,24 @@ func FragmentAtOnce(tb testing.TB, tbl *table.Table, files, rows int) *table.Tab
 	return next
 }
 
+// WriteFile writes rows as one data file of the table and commits nothing.
+func WriteFile(tb testing.TB, tbl *table.Table, rows string) iceberg.DataFile {
+	tb.Helper()
+	sc, err := table.SchemaToArrowSchema(tbl.Schema(), nil, true, false)
+	require.NoError(tb, err)
+	rec, _, err := array.RecordFromJSON(memory.DefaultAllocator, sc, strings.NewReader(rows))
+	require.NoError(tb, err)
+	one := func(yield func(arrow.RecordBatch, error) bool) { yield(rec, nil) }
+	var files []iceberg.DataFile
+	for df, err := range table.WriteRecords(context.Background(), tbl, sc, one) {
+		require.NoError(tb, err)
+		files = append(files, df)
+	}
+	require.Len(tb, files, 1)
+
+	return files[0]
+}
+
 // Rows returns every row of the table's current snapshot, as text, sorted.
 func Rows(tb testing.TB, tbl *table.Table) []string {
 	tb.Helper()

@@ -14,10 +14,24 @@ import (
 // commitRequest is one staged commit: what was loaded under the claim, and
 // what is to be sent on top of it.
 type commitRequest struct {
-	base    *table.Table // loaded under the claim; its head of main is the CAS parent
-	staged  table.TableCommit
-	round   string   // SummaryRound of the snapshot
-	outputs []string // data files only this commit can reference
+	base   *table.Table // loaded under the claim; its head of main is the CAS parent
+	staged table.TableCommit
+	change change
+}
+
+// change is what a step asks of the catalog: what it may send, and how the
+// table shows afterwards whether that has happened.
+type change interface {
+	// permits says whether the step may send an update; ref is the name of the
+	// branch or tag that the update is about, if any.
+	permits(action, ref string) bool
+	// ready looks at the table once more right before the request, which is
+	// sent only when it returns nil. It may use the catalog.
+	ready(ctx context.Context, m *Maintainer, base *table.Table) error
+	// judge tells from a freshly loaded table what became of the request.
+	judge(ctx context.Context, m *Maintainer, base, now *table.Table) (verdict, commitResult, error)
+	// leftovers says what became of the files when the outcome stayed open.
+	leftovers() string
 }
 
 // commitResult is what is known after the request.
@@ -32,9 +46,10 @@ type commitResult struct {
 
 // commit is the guarded commit. Effects, in order:
 //
-//  1. the staged updates are checked: only a snapshot and the ref main may
-//     change, and the requirements must assert the head that was loaded;
-//  2. the claim is verified with its authority;
+//  1. the staged updates are checked: only what the step's change permits is
+//     sent, and the requirements must assert the head that was loaded;
+//  2. the claim is verified with its authority, and the change looks at the
+//     table once more if it has a reason to;
 //  3. one request is sent, with the deadline that the claim allows, detached
 //     from cancellation so that its answer is not thrown away;
 //  4. the answer is classed, and an unclear one is resolved by what the table
@@ -44,7 +59,7 @@ type commitResult struct {
 // ErrConflict, ErrAmbiguous, or the catalog's clean refusal. The result is
 // valid with an error too: DidNotHappen says whether files may be removed.
 func (m *Maintainer) commit(ctx context.Context, claim Claim, req commitRequest) (commitResult, error) {
-	updates, err := onlySnapshotUpdates(req.staged.Updates)
+	updates, err := permitted(req.staged.Updates, req.change)
 	if err != nil {
 		return commitResult{DidNotHappen: true}, err
 	}
@@ -60,6 +75,9 @@ func (m *Maintainer) commit(ctx context.Context, claim Claim, req commitRequest)
 	}
 	sendCtx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancel()
+	if err := req.change.ready(sendCtx, m, req.base); err != nil {
+		return commitResult{DidNotHappen: true}, fmt.Errorf("check %s before commit: %w", name(req.base), err)
+	}
 	meta, loc, err := m.Catalog.CommitTable(sendCtx, req.base.Identifier(), req.staged.Requirements, updates)
 	switch catalog.Classify(err) {
 	case catalog.Committed:
@@ -73,9 +91,9 @@ func (m *Maintainer) commit(ctx context.Context, claim Claim, req commitRequest)
 	}
 }
 
-// onlySnapshotUpdates drops what iceberg-go adds to a rewrite unasked (the
-// automatic name mapping) and refuses everything a round must not change.
-func onlySnapshotUpdates(updates []table.Update) ([]table.Update, error) {
+// permitted drops what iceberg-go adds to a rewrite unasked (the automatic name
+// mapping) and refuses everything that the change does not permit.
+func permitted(updates []table.Update, by change) ([]table.Update, error) {
 	kept := make([]table.Update, 0, len(updates))
 	for _, u := range updates {
 		var body struct {
@@ -87,7 +105,7 @@ func onlySnapshotUpdates(updates []table.Update) ([]table.Update, error) {
 		}
 		_, mapping := body.Properties[table.DefaultNameMappingKey]
 		switch action := u.Action(); {
-		case action == table.UpdateAddSnapshot, action == table.UpdateSetSnapshotRef && body.Ref == table.MainBranch:
+		case by.permits(action, body.Ref):
 			kept = append(kept, u)
 		case action == table.UpdateSetProperties && mapping && len(body.Properties) == 1:
 		default:
@@ -113,7 +131,7 @@ func assertsHead(reqs []table.Requirement, head *int64) error {
 		if body.Type != "assert-ref-snapshot-id" || body.Ref != table.MainBranch {
 			continue
 		}
-		if head != nil && body.SnapshotID != nil && *head == *body.SnapshotID {
+		if head != nil && body.SnapshotID != nil && *head == *body.SnapshotID || head == nil && body.SnapshotID == nil {
 			return nil
 		}
 

@@ -49,17 +49,24 @@ func (m *Maintainer) Compact(ctx context.Context, look *table.Table, o CompactOp
 	started := m.now()
 	c := &compaction{m: m, o: o, rep: StepReport{Step: StepCompact}, pace: pace{maxHold: o.MaxHold}}
 	c.rep.Rewritten.IndependentlyProven = true
-	err := c.run(ctx, look)
+	err := m.closeStep(ctx, &c.rep, started, c.run(ctx, look))
+
+	return c.rep, err
+}
+
+// closeStep ends a step: it classes the error of a run that was stopped and
+// fills in status, reason and duration.
+func (m *Maintainer) closeStep(ctx context.Context, rep *StepReport, started time.Time, err error) error {
 	if err != nil && ctx.Err() != nil && !ends(err) {
 		err = errors.Join(ErrStopped, context.Cause(ctx), err)
 	}
 	if err != nil {
-		c.rep.Status = statusOf(err)
-		c.rep.Reason = reasonOf(err, c.rep)
+		rep.Status = statusOf(err)
+		rep.Reason = reasonOf(err, *rep)
 	}
-	c.rep.Duration = Seconds(m.now().Sub(started))
+	rep.Duration = Seconds(m.now().Sub(started))
 
-	return c.rep, err
+	return err
 }
 
 // ends tells the errors whose class stays what it is when the run is also
@@ -75,7 +82,7 @@ func ends(err error) bool {
 }
 
 func reasonOf(err error, rep StepReport) string {
-	if errors.Is(err, ErrPartial) || errors.Is(err, ErrRefused) {
+	if rep.Reason != "" && (errors.Is(err, ErrPartial) || errors.Is(err, ErrRefused)) {
 		return rep.Reason
 	}
 

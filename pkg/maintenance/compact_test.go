@@ -197,7 +197,7 @@ func TestHeldClaimIsReported(t *testing.T) {
 func TestOnlySnapshotUpdatesPass(t *testing.T) {
 	mapping := table.NewSetPropertiesUpdate(iceberg.Properties{table.DefaultNameMappingKey: "[]"})
 	ref := table.NewSetSnapshotRefUpdate("main", 1, table.BranchRef, 0, 0, 0)
-	kept, err := onlySnapshotUpdates([]table.Update{mapping, ref})
+	kept, err := permitted([]table.Update{mapping, ref}, snapshotChange{})
 	require.NoError(t, err)
 	require.Equal(t, []table.Update{ref}, kept)
 
@@ -208,7 +208,7 @@ func TestOnlySnapshotUpdatesPass(t *testing.T) {
 		"snapshots gone": table.NewRemoveSnapshotsUpdate([]int64{1}, false),
 		"other ref":      table.NewSetSnapshotRefUpdate("audit", 1, table.BranchRef, 0, 0, 0),
 	} {
-		_, err := onlySnapshotUpdates([]table.Update{ref, u})
+		_, err := permitted([]table.Update{ref, u}, snapshotChange{})
 		require.ErrorIs(t, err, ErrHalt, name)
 	}
 }

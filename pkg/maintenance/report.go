@@ -31,7 +31,9 @@ const (
 
 // The steps.
 const (
-	StepCompact = "compact"
+	StepCompact   = "compact"
+	StepManifests = "manifests"
+	StepExpire    = "expire"
 )
 
 // Report is the one document of a run.
@@ -55,26 +57,28 @@ type TableReport struct {
 // StepReport is what one step did to one table. Byte counts are bytes of data
 // files; durations are nanoseconds in Go and seconds in JSON.
 type StepReport struct {
-	Step           string        `json:"step"`
-	Status         Status        `json:"status"`
-	Reason         string        `json:"reason,omitempty"`
-	SnapshotBefore *int64        `json:"snapshot_before"`
-	SnapshotAfter  *int64        `json:"snapshot_after"`
-	Before         TableSize     `json:"before"`
-	Groups         int           `json:"groups"`
-	Rewritten      Change        `json:"rewritten"`
-	DeletesRemoved int           `json:"delete_files_removed"`
-	GroupsLeft     int           `json:"groups_left"`
-	Refused        []Refusal     `json:"refused,omitempty"`
-	Failed         []Refusal     `json:"failed,omitempty"`
-	Rounds         []RoundReport `json:"rounds,omitempty"`
-	Kept           []string      `json:"kept_files,omitempty"` // uncommitted files that may not be removed
-	Plan           *PlanReport   `json:"plan,omitempty"`       // dry run
-	Orphans        *OrphanReport `json:"orphans,omitempty"`
-	Duration       Seconds       `json:"duration_seconds"`
-	ClaimWait      Seconds       `json:"claim_wait_seconds"`
-	ClaimHold      Seconds       `json:"claim_hold_seconds"`
-	LongestHold    Seconds       `json:"claim_longest_hold_seconds"`
+	Step           string           `json:"step"`
+	Status         Status           `json:"status"`
+	Reason         string           `json:"reason,omitempty"`
+	SnapshotBefore *int64           `json:"snapshot_before"`
+	SnapshotAfter  *int64           `json:"snapshot_after"`
+	Before         TableSize        `json:"before"`
+	Groups         int              `json:"groups"`
+	Rewritten      Change           `json:"rewritten"`
+	DeletesRemoved int              `json:"delete_files_removed"`
+	GroupsLeft     int              `json:"groups_left"`
+	Refused        []Refusal        `json:"refused,omitempty"`
+	Failed         []Refusal        `json:"failed,omitempty"`
+	Rounds         []RoundReport    `json:"rounds,omitempty"`
+	Kept           []string         `json:"kept_files,omitempty"` // uncommitted files that may not be removed
+	Plan           *PlanReport      `json:"plan,omitempty"`       // dry run
+	Manifests      *ManifestsReport `json:"manifests,omitempty"`
+	Expire         *ExpireReport    `json:"expire,omitempty"`
+	Orphans        *OrphanReport    `json:"orphans,omitempty"`
+	Duration       Seconds          `json:"duration_seconds"`
+	ClaimWait      Seconds          `json:"claim_wait_seconds"`
+	ClaimHold      Seconds          `json:"claim_hold_seconds"`
+	LongestHold    Seconds          `json:"claim_longest_hold_seconds"`
 }
 
 // TableSize counts the live data files of the snapshot that was planned on.
@@ -112,7 +116,8 @@ type RoundReport struct {
 	Round      int     `json:"round"`
 	Groups     int     `json:"groups"`
 	Parent     *int64  `json:"parent_snapshot"`
-	SnapshotID *int64  `json:"snapshot"` // nil: nothing was committed
+	SnapshotID *int64  `json:"snapshot"` // nil: no snapshot was made
+	Committed  bool    `json:"committed"`
 	Change     Change  `json:"rewritten"`
 	ClaimWait  Seconds `json:"claim_wait_seconds"`
 	ClaimHold  Seconds `json:"claim_hold_seconds"`

@@ -14,8 +14,8 @@ type verdict int
 
 const (
 	stillOpen    verdict = iota // the parent is still the head: the request may land late
-	happened                    // our snapshot, or a snapshot that names our output
-	didNotHappen                // main moved past the parent and no snapshot names our output
+	happened                    // the table shows our change
+	didNotHappen                // main moved past the parent and the table shows nothing of our change
 )
 
 // resolve finds out what became of a request whose answer was unclear. It
@@ -42,38 +42,67 @@ func (m *Maintainer) resolve(ctx context.Context, req commitRequest, cause error
 			// A conflict with an unmoved head is somebody else's "no"; it is
 			// looked at a few times, not until the time is up.
 			return res, fmt.Errorf("commit %s: the catalog answered with a conflict, but main is still %s; "+
-				"the files of this round are kept: %w", name(req.base), headText(req.base), errors.Join(ErrConflict, cause))
+				"%s: %w", name(req.base), headText(req.base), req.change.leftovers(), errors.Join(ErrConflict, cause))
 		}
 		if !pause(bound, wait) {
-			return commitResult{}, fmt.Errorf("commit %s: %w; the files of this round are kept: %w",
-				name(req.base), ErrAmbiguous, errors.Join(cause, lastErr))
+			return commitResult{}, fmt.Errorf("commit %s: %w; %s: %w",
+				name(req.base), ErrAmbiguous, req.change.leftovers(), errors.Join(cause, lastErr))
 		}
 	}
 }
 
-// look loads the table once and judges.
+// look loads the table once and lets the change judge.
 func (m *Maintainer) look(ctx context.Context, req commitRequest) (verdict, commitResult, error) {
 	tbl, err := m.Catalog.LoadTable(ctx, req.base.Identifier())
 	if err != nil {
 		return stillOpen, commitResult{}, fmt.Errorf("reload %s: %w", name(req.base), err)
 	}
-	for _, s := range tbl.Metadata().Snapshots() {
-		if m.isOurs(s, req.round) {
-			return happened, commitResult{SnapshotID: s.SnapshotID, MetadataPath: tbl.MetadataLocation(), FoundBySearch: true}, nil
+
+	return req.change.judge(ctx, m, req.base, tbl)
+}
+
+// snapshotChange puts one new snapshot on main. It is what compact and
+// manifests send.
+type snapshotChange struct {
+	round   string   // SummaryRound of the snapshot
+	outputs []string // files that only this snapshot can name
+}
+
+func (snapshotChange) permits(action, ref string) bool {
+	return action == table.UpdateAddSnapshot || action == table.UpdateSetSnapshotRef && ref == table.MainBranch
+}
+
+// ready has nothing to add: the requirement on main is all that a new snapshot
+// depends on.
+func (snapshotChange) ready(context.Context, *Maintainer, *table.Table) error { return nil }
+
+func (snapshotChange) leftovers() string { return "the files of this round are kept" }
+
+func (c snapshotChange) judge(ctx context.Context, m *Maintainer, base, now *table.Table) (verdict, commitResult, error) {
+	fresh := newSnapshots(base, now)
+	for _, s := range fresh {
+		if m.isOurs(s, c.round) {
+			return happened, commitResult{SnapshotID: s.SnapshotID, MetadataPath: now.MetadataLocation(), FoundBySearch: true}, nil
 		}
 	}
-	fresh := newSnapshots(req.base, tbl)
-	named, err := m.namesOutput(ctx, tbl, fresh, req.outputs)
+	named, err := m.namesOutput(ctx, now, fresh, c.outputs)
 	if err != nil {
 		return stillOpen, commitResult{}, err
 	}
 	if named != 0 {
-		return happened, commitResult{SnapshotID: named, MetadataPath: tbl.MetadataLocation(), FoundBySearch: true}, nil
+		return happened, commitResult{SnapshotID: named, MetadataPath: now.MetadataLocation(), FoundBySearch: true}, nil
 	}
-	if sameHead(req.base, tbl) {
+
+	return movedOn(base, now)
+}
+
+// movedOn is the verdict on a request of which the table shows nothing: it can
+// no longer land once the head that it asserts is not the head any more.
+func movedOn(base, now *table.Table) (verdict, commitResult, error) {
+	if sameHead(base, now) {
 		return stillOpen, commitResult{}, nil
 	}
-	res := commitResult{DidNotHappen: true, Foreign: tbl.CurrentSnapshot()}
+	res := commitResult{DidNotHappen: true, Foreign: now.CurrentSnapshot()}
 	res.ForeignSummary = describe(res.Foreign)
 
 	return didNotHappen, res, nil

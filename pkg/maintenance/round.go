@@ -12,31 +12,47 @@ import (
 	"compactor/pkg/rewrite"
 )
 
-// round is one claim and at most one commit. It returns after the claim was
-// released, whatever happened.
-func (c *compaction) round(ctx context.Context, n int) (err error) {
-	claim, err := c.m.Claimer.Acquire(ctx, c.ident)
+// claimed is work that needs the claim. Its context dies with the claim.
+type claimed func(context.Context, Claim, *RoundReport) error
+
+// underClaim takes the claim of a table, works, and gives the claim back
+// whatever happened, a panic included. closed gets the report of the round
+// after the release.
+func (m *Maintainer) underClaim(ctx context.Context, ident table.Identifier, n int,
+	work claimed, closed func(RoundReport),
+) error {
+	claim, err := m.Claimer.Acquire(ctx, ident)
 	if err != nil {
-		return fmt.Errorf("claim %s: %w", identString(c.ident), err)
+		return fmt.Errorf("claim %s: %w", identString(ident), err)
 	}
 	rep := RoundReport{Round: n, ClaimWait: Seconds(claim.Waited())}
-	held := c.m.now()
+	held := m.now()
 	defer func() {
 		if rerr := claim.Release(ctx); rerr != nil {
-			c.m.Log.Warn().Err(rerr).Str("table", identString(c.ident)).Msg("claim release")
+			m.Log.Warn().Err(rerr).Str("table", identString(ident)).Msg("claim release")
 		}
-		rep.ClaimHold = Seconds(c.m.now().Sub(held))
-		c.close(rep)
+		rep.ClaimHold = Seconds(m.now().Sub(held))
+		closed(rep)
 	}()
-	for attempt := 0; ; attempt++ {
-		err = c.attempt(claim, n, &rep) //nolint:contextcheck // It works under the claim's context, a child of ctx.
-		if err == nil || c.o.OnConflict != ConflictReplans || !errors.Is(err, ErrConflict) || attempt >= maxReplans {
-			break
-		}
-		c.m.Log.Warn().Err(err).Str("table", identString(c.ident)).Msg("conflict, planning the round anew")
-	}
+	err = work(claim.Context(), claim, &rep) //nolint:contextcheck // The claim's context is a child of ctx.
 
 	return lostOr(ctx, claim, err)
+}
+
+// round is one claim and at most one commit. It returns after the claim was
+// released, whatever happened.
+func (c *compaction) round(ctx context.Context, n int) error {
+	work := func(ctx context.Context, claim Claim, rep *RoundReport) error {
+		for attempt := 0; ; attempt++ {
+			err := c.attempt(ctx, claim, n, rep)
+			if err == nil || c.o.OnConflict != ConflictReplans || !errors.Is(err, ErrConflict) || attempt >= maxReplans {
+				return err
+			}
+			c.m.Log.Warn().Err(err).Str("table", identString(c.ident)).Msg("conflict, planning the round anew")
+		}
+	}
+
+	return c.m.underClaim(ctx, c.ident, n, work, c.close)
 }
 
 // lostOr calls an error what it is when the work died with its claim.
@@ -50,29 +66,33 @@ func lostOr(ctx context.Context, claim Claim, err error) error {
 
 // close adds a finished round to the step's report.
 func (c *compaction) close(r RoundReport) {
-	c.rep.Rounds = append(c.rep.Rounds, r)
-	c.rep.ClaimWait += r.ClaimWait
-	c.rep.ClaimHold += r.ClaimHold
-	c.rep.LongestHold = max(c.rep.LongestHold, r.ClaimHold)
-	if r.SnapshotID == nil {
-		return
+	c.rep.addRound(r)
+	if r.SnapshotID != nil {
+		c.rep.Rewritten.add(r.Change)
+		c.rep.SnapshotAfter = r.SnapshotID
 	}
-	c.rep.Rewritten.add(r.Change)
-	c.rep.SnapshotAfter = r.SnapshotID
+}
+
+// addRound counts what a round had of the claim.
+func (s *StepReport) addRound(r RoundReport) {
+	s.Rounds = append(s.Rounds, r)
+	s.ClaimWait += r.ClaimWait
+	s.ClaimHold += r.ClaimHold
+	s.LongestHold = max(s.LongestHold, r.ClaimHold)
 }
 
 // attempt loads, plans, rewrites, proves and commits once, all under the
 // claim. What it wrote and did not commit is removed, unless the commit may
 // have happened.
-func (c *compaction) attempt(claim Claim, n int, rep *RoundReport) error {
+func (c *compaction) attempt(ctx context.Context, claim Claim, n int, rep *RoundReport) error {
 	started := c.m.now()
-	tbl, groups, err := c.prepare(claim.Context(), n)
+	tbl, groups, err := c.prepare(ctx, n)
 	if err != nil || len(groups) == 0 {
 		return err
 	}
 	rep.Parent = currentHead(tbl)
 	busy := c.m.now()
-	results, err := c.m.Rewriter.Rewrite(claim.Context(), tbl, groups)
+	results, err := c.m.Rewriter.Rewrite(ctx, tbl, groups)
 	if err != nil {
 		return fmt.Errorf("rewrite %d groups of %s: %w", len(groups), name(tbl), err)
 	}
@@ -83,17 +103,18 @@ func (c *compaction) attempt(claim Claim, n int, rep *RoundReport) error {
 
 		return nil
 	}
-	proof, err := c.prove(claim.Context(), tbl, good)
+	proof, err := c.prove(ctx, tbl, good)
 	if err != nil {
-		c.discard(claim.Context(), tbl, good)
+		c.discard(ctx, tbl, good)
 
 		return err
 	}
-	res, err := c.commitRound(claim, n, tbl, good, proof)
+	res, err := c.commitRound(claim, n, tbl, good, proof) //nolint:contextcheck // It works under the claim's context, which ctx is.
 	if err != nil {
 		return err
 	}
 	rep.Groups, rep.Change, rep.SnapshotID, rep.Found = len(good), changeOf(good), &res.SnapshotID, res.FoundBySearch
+	rep.Committed = true
 	c.rep.DeletesRemoved += len(proof.DeadDeletes)
 	c.plan.Drop(groups)
 	c.pace.learn(rep.Change.BytesIn, rewriting, c.m.now().Sub(started))
@@ -180,7 +201,8 @@ func (c *compaction) commitRound(claim Claim, n int, tbl *table.Table, good []re
 
 		return commitResult{}, err
 	}
-	req := commitRequest{base: tbl, staged: staged, round: round, outputs: outputPaths(good)}
+	outputs := outputPaths(good)
+	req := commitRequest{base: tbl, staged: staged, change: snapshotChange{round: round, outputs: outputs}}
 	res, err := c.m.commit(claim.Context(), claim, req)
 	switch {
 	case err == nil:
@@ -188,7 +210,7 @@ func (c *compaction) commitRound(claim Claim, n int, tbl *table.Table, good []re
 	case res.DidNotHappen:
 		c.undo(claim.Context(), tbl, good, rec)
 	default:
-		c.rep.Kept = append(append(c.rep.Kept, req.outputs...), rec.created()...)
+		c.rep.Kept = append(append(c.rep.Kept, outputs...), rec.created()...)
 	}
 
 	return res, err

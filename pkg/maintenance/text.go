@@ -40,21 +40,16 @@ func writeTable(w io.Writer, t TableReport) {
 
 func writeStep(line func(label, format string, args ...any), s StepReport) {
 	line(s.Step, "%s: %s", s.Status, s.Reason)
-	line("live before", "%s files, %s, %s rows", humanize.Comma(int64(s.Before.Files)), size(s.Before.Bytes), humanize.Comma(s.Before.Rows))
-	if s.Rewritten.FilesIn > 0 {
-		c := s.Rewritten
-		line("rewritten", "%s files, %s -> %s files, %s", humanize.Comma(int64(c.FilesIn)), size(c.BytesIn),
-			humanize.Comma(int64(c.FilesOut)), size(c.BytesOut))
-		line("rows", "%s in - %s deleted = %s out%s", humanize.Comma(c.RowsIn), humanize.Comma(c.RowsDeleted),
-			humanize.Comma(c.RowsOut), provenText(c))
-		line("delete files removed", "%d", s.DeletesRemoved)
-		line("snapshot", "%s -> %s", snapshotText(s.SnapshotBefore), snapshotText(s.SnapshotAfter))
-		line("claim", "%d rounds, waited %s, held %s, longest %s", len(s.Rounds),
-			span(s.ClaimWait), span(s.ClaimHold), span(s.LongestHold))
-		line("took", "%s", span(s.Duration))
+	switch {
+	case s.Expire != nil:
+		writeExpire(line, s)
+	case s.Manifests != nil:
+		writeManifests(line, s)
+	case s.Orphans != nil:
+		writeOrphans(line, s.Orphans)
+	case s.Step == StepCompact:
+		writeCompact(line, s)
 	}
-	writePlan(line, s.Plan)
-	writeOrphans(line, s.Orphans)
 	for _, r := range s.Refused {
 		line("refused", "%s: %s", r.What, r.Reason)
 	}
@@ -64,6 +59,21 @@ func writeStep(line func(label, format string, args ...any), s StepReport) {
 	for _, p := range s.Kept {
 		line("kept", "%s", p)
 	}
+}
+
+func writeCompact(line func(label, format string, args ...any), s StepReport) {
+	line("live before", "%s files, %s, %s rows", humanize.Comma(int64(s.Before.Files)), size(s.Before.Bytes), humanize.Comma(s.Before.Rows))
+	if s.Rewritten.FilesIn > 0 {
+		c := s.Rewritten
+		line("rewritten", "%s files, %s -> %s files, %s", humanize.Comma(int64(c.FilesIn)), size(c.BytesIn),
+			humanize.Comma(int64(c.FilesOut)), size(c.BytesOut))
+		line("rows", "%s in - %s deleted = %s out%s", humanize.Comma(c.RowsIn), humanize.Comma(c.RowsDeleted),
+			humanize.Comma(c.RowsOut), provenText(c))
+		line("delete files removed", "%d", s.DeletesRemoved)
+		line("snapshot", "%s -> %s", snapshotText(s.SnapshotBefore), snapshotText(s.SnapshotAfter))
+		writeClaim(line, s)
+	}
+	writePlan(line, s.Plan)
 }
 
 func writePlan(line func(label, format string, args ...any), p *PlanReport) {
@@ -78,6 +88,63 @@ func writePlan(line func(label, format string, args ...any), p *PlanReport) {
 		}
 		line(fmt.Sprintf("group %d", i+1), "%s: %d files, %s, %s rows -> %d files", where, len(g.Files),
 			size(g.Bytes), humanize.Comma(g.Rows), g.Outputs)
+	}
+}
+
+func writeClaim(line func(label, format string, args ...any), s StepReport) {
+	line("claim", "%d rounds, waited %s, held %s, longest %s", len(s.Rounds),
+		span(s.ClaimWait), span(s.ClaimHold), span(s.LongestHold))
+	line("took", "%s", span(s.Duration))
+}
+
+// maxLines bounds how many snapshots or refs the text lists; JSON has all.
+const maxLines = 20
+
+func writeExpire(line func(label, format string, args ...any), s StepReport) {
+	e := s.Expire
+	verb := "expired"
+	if s.Status == StatusPlanned {
+		verb = "expires"
+	}
+	for i, snap := range e.Snapshots {
+		if i == maxLines {
+			line("", "and %d more", len(e.Snapshots)-maxLines)
+
+			break
+		}
+		line(verb, "snapshot %d of %s, %s", snap.ID, snap.Committed.Format(time.RFC3339), snap.Operation)
+	}
+	for _, ref := range e.Refs {
+		line(verb, "ref %s", ref)
+	}
+	if len(e.Schemas)+len(e.Specs) > 0 {
+		line(verb, "%d schemas, %d partition specs", len(e.Schemas), len(e.Specs))
+	}
+	if e.Resumed > 0 {
+		line("resumed", "the files of %d snapshots that an earlier run expired", e.Resumed)
+	}
+	if f := e.Files; f.Planned > 0 {
+		line("files", "%s unreachable: %d content files, %d manifests, %d manifest lists, %d statistics files",
+			humanize.Comma(int64(f.Planned)), f.ContentFiles, f.Manifests, f.ManifestLists, f.Statistics)
+		line("deleted", "%d, failed %d, left %d", f.Deleted, f.Failed, f.Left)
+	}
+	for _, f := range e.Files.Failures {
+		line("failed", "%s", f)
+	}
+	if len(s.Rounds) > 0 {
+		writeClaim(line, s)
+	}
+}
+
+func writeManifests(line func(label, format string, args ...any), s StepReport) {
+	m := s.Manifests
+	line("manifests", "%d -> %d", m.Before, m.After)
+	for _, g := range m.Groups {
+		line("group", "spec %d, %s: %d manifests, %s -> about %d", g.SpecID, g.Content, len(g.Manifests), size(g.Bytes), g.Expected)
+	}
+	if len(s.Rounds) > 0 {
+		line("snapshot", "%s -> %s", snapshotText(s.SnapshotBefore), snapshotText(s.SnapshotAfter))
+		writeClaim(line, s)
 	}
 }
 

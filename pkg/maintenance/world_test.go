@@ -95,6 +95,9 @@ func (w *world) load() *table.Table {
 	return tbl
 }
 
+// planSmall compacts from two files on.
+func planSmall() rewrite.PlanOptions { return rewrite.PlanOptions{MinInputFiles: 2} }
+
 func (w *world) compact(o CompactOptions) (StepReport, error) {
 	w.t.Helper()
 	look, err := w.cat.LoadTable(context.Background(), w.ident)
@@ -124,9 +127,19 @@ func (w *world) files() []string {
 // hookedCatalog counts commits and can stand in the way of one.
 type hookedCatalog struct {
 	*catalog.Catalog
-	before  func()
-	answer  func(error) error
-	commits int
+	before      func()
+	beforeLoad  func()
+	afterCommit func()
+	answer      func(error) error
+	commits     int
+}
+
+func (h *hookedCatalog) LoadTable(ctx context.Context, ident table.Identifier) (*table.Table, error) {
+	if h.beforeLoad != nil {
+		h.beforeLoad()
+	}
+
+	return h.Catalog.LoadTable(ctx, ident)
 }
 
 func (h *hookedCatalog) CommitTable(ctx context.Context, ident table.Identifier, reqs []table.Requirement,
@@ -137,6 +150,9 @@ func (h *hookedCatalog) CommitTable(ctx context.Context, ident table.Identifier,
 		h.before()
 	}
 	meta, loc, err := h.Catalog.CommitTable(ctx, ident, reqs, updates)
+	if h.afterCommit != nil {
+		h.afterCommit()
+	}
 	if h.answer != nil {
 		err = h.answer(err)
 	}
