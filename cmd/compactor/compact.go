@@ -144,7 +144,7 @@ func (s *session) compactTable(ctx context.Context, ident table.Identifier, o ma
 		return out, nil
 	}
 	o.MaxHold, o.MaxRounds = time.Duration(s.cfg.Claim.MaxHold), s.cfg.Claim.MaxRounds
-	o.Plan = planOptions(policy.Compact, o, s.memory)
+	o.Plan = planOptions(policy.Compact, o, s.memory, reserved(s.parallel))
 	shown := newTasks(s.progress, name)
 	defer shown.done()
 	step, err := s.maintainer(shown.update).Compact(ctx, tbl, o)
@@ -172,12 +172,12 @@ func (s *session) disabled(tbl *table.Table, p config.Policy, asked bool) (bool,
 
 // planOptions maps a policy to the planner. While a claim is held for a
 // bounded time, a group is capped at twice the target.
-func planOptions(p config.Compact, o maintenance.CompactOptions, memory int64) rewrite.PlanOptions {
+func planOptions(p config.Compact, o maintenance.CompactOptions, memory, reserved int64) rewrite.PlanOptions {
 	plan := rewrite.PlanOptions{
 		TargetFileSize: int64(p.TargetFileSize), MinFileSize: int64(p.MinFileSize), MaxFileSize: int64(p.MaxFileSize),
 		MinInputFiles: p.MinInputFiles, DeleteFileThreshold: p.DeleteFileThreshold,
 		DeleteRatioThreshold: p.DeleteRatioThreshold, MaxGroupBytes: int64(p.MaxGroupSize),
-		RewriteAll: o.Plan.RewriteAll, Memory: memory,
+		RewriteAll: o.Plan.RewriteAll, Memory: memory, Reserved: reserved,
 	}
 	if o.MaxHold > 0 {
 		plan.MaxGroupBytes = min(plan.MaxGroupBytes, 2*plan.TargetFileSize)

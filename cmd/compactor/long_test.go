@@ -41,3 +41,6 @@ func TestCase_C1_slicesBigForm(t *testing.T) {
 	require.Equal(t, 0, r.code, r.stdout+r.stderr)
 	require.Equal(t, int64(5_200_040), rowCount(t, w.load()))
 }
+
+// 1 GiB of input in the memory that the contract names.
+func TestMemoryOfOneGiB(t *testing.T) { compactsWithin(t, 64, 512) }

@@ -15,6 +15,26 @@ const (
 	defaultMemoryShare = 4 // of 4 parts, three are used
 )
 
+// What the budget has to hold besides the rewrite itself.
+const (
+	// programMemory are the pages of the program and what it always needs.
+	programMemory = 64 << 20
+	// storeMemory is what the store keeps for one group: the parts of an upload
+	// in flight and the read-ahead of the file that is being read.
+	storeMemory = 48 << 20
+	// groupMemory is the least that is worth giving to a further group.
+	groupMemory = 256 << 20
+)
+
+// reserved is the part of the budget that is not for the rewrite.
+func reserved(parallel int) int64 { return programMemory + int64(parallel)*storeMemory }
+
+// parallelWithin lets no more groups be rewritten at a time than the budget has
+// room for.
+func parallelWithin(memory int64, parallel int) int {
+	return max(1, min(parallel, int(memory/groupMemory)))
+}
+
 // memoryBudget is the value of --memory, or three quarters of what the
 // container or the machine has, at most 4 GiB.
 func memoryBudget(flag string, given bool) (int64, error) {

@@ -43,32 +43,35 @@ func (w *world) peak(flags ...string) int64 {
 	return usage.Maxrss << 10
 }
 
-const memoryBudget512 = 512 << 20
-
-// 1 GiB of input is compacted within 1.3 times the memory it was given.
-func TestMemoryOfOneGiB(t *testing.T) {
+// compactsWithin compacts files files of 16 MiB with a budget of mib MiB.
+func compactsWithin(t *testing.T, files int, mib int64) {
+	t.Helper()
 	w := newWorld(t)
 	sc := iceberg.NewSchema(0,
 		iceberg.NestedField{ID: 1, Name: "id", Type: iceberg.PrimitiveTypes.Int64},
 		iceberg.NestedField{ID: 2, Name: "b", Type: iceberg.PrimitiveTypes.Binary},
 	)
 	tabletest.Create(w.direct.Context(context.Background()), t, w.direct.Client(), w.ident, sc, props("write.parquet.compression-codec", "uncompressed"))
-	const files, rows = 64, 16 << 10
+	const rows = 16 << 10
+	raw := make([]byte, 1<<20)
+	_, err := rand.Read(raw)
+	require.NoError(t, err)
 	tbl := addFiles(t, w.load(), files, func(b *array.RecordBuilder) {
-		raw := make([]byte, 1<<10)
 		for i := range rows {
-			_, err := rand.Read(raw)
-			require.NoError(t, err)
 			b.Field(0).(*array.Int64Builder).Append(int64(i))
-			b.Field(1).(*array.BinaryBuilder).Append(raw)
+			b.Field(1).(*array.BinaryBuilder).Append(raw[i*63 : i*63+1<<10])
 		}
 	})
-	require.GreaterOrEqual(t, liveBytes(t, tbl), int64(1<<30))
-	got := w.peak("--memory", "512MiB", "--max-hold", "0")
+	require.GreaterOrEqual(t, liveBytes(t, tbl), int64(files)*rows<<10)
+	got := w.peak("--memory", fmt.Sprintf("%dMiB", mib), "--max-hold", "0")
 	t.Logf("peak %d MiB", got>>20)
-	require.Less(t, got, int64(memoryBudget512)*13/10)
+	require.Less(t, got, mib<<20*13/10)
 	require.Equal(t, int64(files*rows), rowCount(t, w.load()))
+	require.Less(t, len(tabletest.Files(t, w.load())), files)
 }
+
+// More input than memory is compacted within 1.3 times the memory it was given.
+func TestMemoryOfManyFiles(t *testing.T) { compactsWithin(t, 24, 256) }
 
 // So is one file of 500 columns.
 func TestMemoryOfWideFile(t *testing.T) {
@@ -78,7 +81,7 @@ func TestMemoryOfWideFile(t *testing.T) {
 		fields[i] = iceberg.NestedField{ID: i + 1, Name: fmt.Sprintf("c%d", i), Type: iceberg.PrimitiveTypes.String}
 	}
 	tabletest.Create(w.direct.Context(context.Background()), t, w.direct.Client(), w.ident, iceberg.NewSchema(0, fields...))
-	const rows = 20_000
+	const rows = 5_000
 	addFiles(t, w.load(), 1, func(b *array.RecordBuilder) {
 		for c := range fields {
 			col := b.Field(c).(*array.StringBuilder)
@@ -89,7 +92,7 @@ func TestMemoryOfWideFile(t *testing.T) {
 	})
 	got := w.peak("--memory", "512MiB", "--rewrite-all", "--max-hold", "0")
 	t.Logf("peak %d MiB", got>>20)
-	require.Less(t, got, int64(memoryBudget512)*13/10)
+	require.Less(t, got, int64(512<<20*13/10))
 	require.Equal(t, int64(rows), rowCount(t, w.load()))
 }
 

@@ -97,6 +97,7 @@ func (s *session) configure(c *cli.Context, env environment) error {
 	if s.parallel == 0 {
 		s.parallel = runtime.GOMAXPROCS(0)
 	}
+	s.parallel = parallelWithin(s.memory, s.parallel)
 	limitHeap(env, s.memory)
 	opts := progress.Options{Log: s.log, Quiet: isOn(c, "quiet")}
 	if isTerminal(env.stderr) {
@@ -108,10 +109,10 @@ func (s *session) configure(c *cli.Context, env environment) error {
 }
 
 // limitHeap makes the garbage collector work harder near the budget, unless
-// GOMEMLIMIT already says so.
+// GOMEMLIMIT already says so. The pages of the program itself count as well.
 func limitHeap(env environment, memory int64) {
 	if _, set := env.getenv("GOMEMLIMIT"); !set {
-		debug.SetMemoryLimit(memory)
+		debug.SetMemoryLimit(memory - programMemory)
 	}
 }
 
@@ -186,7 +187,7 @@ func (s *session) maintainer(task func(rewrite.Progress)) *maintenance.Maintaine
 		Catalog: s.catalog,
 		Claimer: claimAdapter{session: s},
 		Rewriter: rewrite.New(rewrite.Options{
-			RunID: s.runID, Memory: s.memory, Parallel: s.parallel, Progress: task, Logger: s.log, Verify: s.verify,
+			RunID: s.runID, Memory: s.memory - reserved(s.parallel), Parallel: s.parallel, Progress: task, Logger: s.log, Verify: s.verify,
 		}),
 		Version: maintenance.Version{Name: "compactor", Version: version.Get().Version},
 		RunID:   s.runID,

@@ -52,7 +52,7 @@ func (p *Plan) group(tbl *table.Table) error {
 				continue
 			}
 			g.ReasonPicked = why
-			need := estimate(tbl, g).minimum()
+			need := p.options.Reserved + estimate(tbl, g).minimum()
 			if p.options.Memory > 0 && need > p.options.Memory {
 				refusals.group(g, fmt.Sprintf("needs %d bytes of memory, has %d", need, p.options.Memory))
 

@@ -43,6 +43,9 @@ type PlanOptions struct {
 	// Memory in bytes that one group may need. A group that cannot be rewritten
 	// in it is refused with the value it would need. 0 sets no limit.
 	Memory int64
+	// Reserved are the bytes of Memory that the caller needs for other things,
+	// such as the buffers of its store. A Rewriter gets Memory less Reserved.
+	Reserved int64
 }
 
 // withDefaults fills the zero values from the table and checks the rest.
@@ -84,7 +87,7 @@ func (o PlanOptions) validate() error {
 		return fmt.Errorf("delete file threshold %d: must not be negative", o.DeleteFileThreshold)
 	case o.DeleteRatioThreshold < 0:
 		return fmt.Errorf("delete ratio threshold %g: must not be negative", o.DeleteRatioThreshold)
-	case o.MaxGroupBytes < 1 || o.Memory < 0:
+	case o.MaxGroupBytes < 1 || o.Memory < 0 || o.Reserved < 0:
 		return fmt.Errorf("group bytes %d and memory %d: must be positive", o.MaxGroupBytes, o.Memory)
 	}
 

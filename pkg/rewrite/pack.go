@@ -12,7 +12,7 @@ const oldSpecGroupShare = 16
 func pack(b *bucket, o PlanOptions) [][]candidate {
 	limit := o.MaxGroupBytes
 	if b.oldSpec && o.Memory > 0 {
-		limit = min(limit, max(1, o.Memory/oldSpecGroupShare))
+		limit = min(limit, max(1, (o.Memory-o.Reserved)/oldSpecGroupShare))
 	}
 	var total int64
 	for _, c := range b.files {

@@ -81,7 +81,7 @@ func (p *Plan) rebind(tbl *table.Table, g Group) (Group, string, error) {
 		files = append(files, newFile(now, deletes))
 	}
 	g.Files = files
-	if need := estimate(tbl, g).minimum(); p.options.Memory > 0 && need > p.options.Memory {
+	if need := p.options.Reserved + estimate(tbl, g).minimum(); p.options.Memory > 0 && need > p.options.Memory {
 		return g, fmt.Sprintf("needs %d bytes of memory, has %d", need, p.options.Memory), nil
 	}
 
