@@ -43,7 +43,8 @@ func newApp(env environment) *cli.App {
 		HideHelpCommand: true,
 		Flags:           commonFlags(),
 		Commands: []*cli.Command{
-			compactCommand(env), orphansCommand(env), runCommand(env), configCommand(env), demoCommand(env), versionCommand(env),
+			compactCommand(env), manifestsCommand(env), expireCommand(env), orphansCommand(env), runCommand(env),
+			configCommand(env), demoCommand(env), versionCommand(env),
 		},
 		// The codes come from errors and main ends the process.
 		ExitErrHandler: func(*cli.Context, error) {},

@@ -2,17 +2,13 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/apache/iceberg-go/table"
 	"github.com/urfave/cli/v2"
 
 	"compactor/internal/config"
 	"compactor/internal/progress"
-	"compactor/internal/version"
 	"compactor/pkg/maintenance"
 	"compactor/pkg/rewrite"
 )
@@ -30,7 +26,7 @@ func compactFlags() []cli.Flag {
 	return append(flags,
 		&cli.BoolFlag{Name: "rewrite-all", Usage: "rewrite every data file, needed or not", Category: "Compaction:"},
 		&cli.BoolFlag{Name: "verify", Usage: "before each commit re-read inputs and outputs and compare a hash of every row", Category: "Compaction:"},
-		&cli.BoolFlag{Name: "dry-run", Usage: "print the plan; take no claim, write nothing"},
+		dryRunFlag(),
 		&cli.StringFlag{Name: "on-conflict", Usage: "`WHAT` to do when the catalog rejects a commit under the held claim: fail or replan", DefaultText: "fail", Category: "Compaction:"},
 	)
 }
@@ -43,68 +39,38 @@ func compactCommand(env environment) *cli.Command {
 		ArgsUsage:   "TABLE...",
 		Description: compactDescription,
 		Flags:       append(compactFlags(), commonFlags()...),
-		Action:      func(c *cli.Context) error { return compactTables(c, env, true) },
+		Action: func(c *cli.Context) error {
+			st, err := compactStep(c)
+			if err != nil {
+				return err
+			}
+
+			return runJob(c, env, job{steps: []step{st}, dryRun: isOn(c, "dry-run"), verify: isOn(c, "verify"), asked: true})
+		},
 	}
 }
+
+const runDescription = `Runs the steps that the policy of each TABLE enables, in this order: compact,
+manifests, expire, orphans. Each works as the command of its name. After a conflict, an
+ambiguous commit, a lost claim or a failed check no further step touches the table.
+Sizes take units (128MiB, 512MB); durations take units and days (15s, 7d).`
 
 func runCommand(env environment) *cli.Command {
 	return &cli.Command{
-		Name:      "run",
-		Usage:     "all steps that the policy asks for; the command of a scheduled job",
-		ArgsUsage: "TABLE...",
-		Description: "Runs the steps that the configuration enables for each TABLE, in order. In this version that is compact, as the command of that name does it.\n" +
-			"Sizes take units (128MiB, 512MB); durations take units and days (15s, 7d).",
-		Flags:  append(compactFlags(), commonFlags()...),
-		Action: func(c *cli.Context) error { return compactTables(c, env, false) },
-	}
-}
+		Name:        "run",
+		Usage:       "all steps that the policy asks for; the command of a scheduled job",
+		ArgsUsage:   "TABLE...",
+		Description: runDescription,
+		Flags:       append(compactFlags(), commonFlags()...),
+		Action: func(c *cli.Context) error {
+			steps, err := runSteps(c)
+			if err != nil {
+				return err
+			}
 
-// compactTables works through the tables; one that fails does not stop the
-// others. asked says that the step was named, so that a policy which switches
-// it off for a run does not count.
-func compactTables(c *cli.Context, env environment, asked bool) error {
-	format, err := outputFormat(c)
-	if err != nil {
-		return err
+			return runJob(c, env, job{steps: steps, dryRun: isOn(c, "dry-run"), verify: isOn(c, "verify")})
+		},
 	}
-	idents, err := tables(c)
-	if err != nil {
-		return err
-	}
-	opts, err := compactOptions(c)
-	if err != nil {
-		return err
-	}
-	s, err := openSession(c, env, opts.DryRun)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	s.verify = opts.Verify
-	rep := maintenance.Report{
-		Program: "compactor", Version: version.Get().Version, RunID: s.runID,
-		StartedAt: s.started, DryRun: opts.DryRun,
-	}
-	var errs []error
-	for _, ident := range idents {
-		if ctx := c.Context; ctx.Err() != nil {
-			errs = append(errs, fmt.Errorf("before %s: %w", strings.Join(ident, "."), context.Cause(ctx)))
-
-			break
-		}
-		tr, err := s.compactTable(c.Context, ident, opts, asked)
-		rep.Tables, errs = append(rep.Tables, tr), append(errs, err)
-	}
-	rep.FinishedAt = time.Now().UTC()
-	s.progress.Close()
-	if err := writeReport(env, format, rep); err != nil {
-		return err
-	}
-	if err := worst(errs); err != nil {
-		return &reportedError{err}
-	}
-
-	return nil
 }
 
 func compactOptions(c *cli.Context) (maintenance.CompactOptions, error) {
@@ -120,54 +86,26 @@ func compactOptions(c *cli.Context) (maintenance.CompactOptions, error) {
 	return o, nil
 }
 
-// compactTable compacts one table by its policy.
-func (s *session) compactTable(ctx context.Context, ident table.Identifier, o maintenance.CompactOptions,
-	asked bool,
-) (maintenance.TableReport, error) {
-	name := strings.Join(ident, ".")
-	out := maintenance.TableReport{Table: name}
-	tbl, err := s.catalog.LoadTable(ctx, ident)
+// compactStep compacts by the policy of the table and the flags of the command.
+func compactStep(c *cli.Context) (step, error) {
+	o, err := compactOptions(c)
 	if err != nil {
-		out.Error = err.Error()
-
-		return out, fmt.Errorf("%s: %w", name, err)
+		return step{}, err
 	}
-	if err := s.cfg.CheckTable(name, tbl.Properties()); err != nil {
-		out.Error = err.Error()
 
-		return out, fmt.Errorf("%s: %w", name, &usageError{err})
-	}
-	policy := s.cfg.PolicyFor(name, tbl.Properties())
-	if disabled, why := s.disabled(tbl, policy, asked); disabled {
-		out.Steps = append(out.Steps, maintenance.StepReport{Step: maintenance.StepCompact, Status: maintenance.StatusNothing, Reason: why})
+	return step{
+		name:    maintenance.StepCompact,
+		enabled: func(p config.Policy) bool { return p.Compact.Enabled },
+		run: func(ctx context.Context, on target) (maintenance.StepReport, error) {
+			s, o := on.session, o
+			o.MaxHold, o.MaxRounds = time.Duration(s.cfg.Claim.MaxHold), s.cfg.Claim.MaxRounds
+			o.Plan = planOptions(on.policy.Compact, o, s.memory, reserved(s.parallel))
+			shown := newTasks(s.progress, on.name)
+			defer shown.done()
 
-		return out, nil
-	}
-	o.MaxHold, o.MaxRounds = time.Duration(s.cfg.Claim.MaxHold), s.cfg.Claim.MaxRounds
-	o.Plan = planOptions(policy.Compact, o, s.memory, reserved(s.parallel))
-	shown := newTasks(s.progress, name)
-	defer shown.done()
-	step, err := s.maintainer(shown.update).Compact(ctx, tbl, o)
-	out.Steps = append(out.Steps, step)
-	if err != nil {
-		s.log.Error().Err(err).Str("table", name).Str("step", step.Step).Str("status", string(step.Status)).Msg("step ended")
-
-		return out, fmt.Errorf("%s: %w", name, err)
-	}
-	s.log.Info().Str("table", name).Str("step", step.Step).Str("status", string(step.Status)).Str("reason", step.Reason).Msg("step ended")
-
-	return out, nil
-}
-
-func (s *session) disabled(tbl *table.Table, p config.Policy, asked bool) (bool, string) {
-	switch {
-	case s.cfg.Disabled(strings.Join(tbl.Identifier(), "."), tbl.Properties()):
-		return true, "the configuration or the table's property compactor.disabled disables this table"
-	case !p.Compact.Enabled && !asked:
-		return true, "the policy disables this step"
-	default:
-		return false, ""
-	}
+			return s.maintainer(shown.update).Compact(ctx, on.table, o)
+		},
+	}, nil
 }
 
 // planOptions maps a policy to the planner. While a claim is held for a

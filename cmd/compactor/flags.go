@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/urfave/cli/v2"
+
+	"compactor/pkg/maintenance"
 )
 
 // keyFlag is a flag that sets a key of the configuration.
@@ -43,6 +45,42 @@ func compactKeyFlags() []keyFlag {
 		{"delete-file-threshold", "defaults.compact.delete_file_threshold", "rewrite a file with at least `N` delete files (default: 0, never for their number)"},
 		{"delete-ratio-threshold", "defaults.compact.delete_ratio_threshold", "rewrite a file when at least this `RATIO` of its rows is deleted (default: 0.3)"},
 		{"max-group-size", "defaults.compact.max_group_size", "read at most `SIZE` per group (default: 100GiB, and 2 x target while max-hold is not 0)"},
+	}
+}
+
+func expireKeyFlags() []keyFlag {
+	return []keyFlag{
+		{"older-than", "defaults.expire.older_than", "expire snapshots older than `DURATION` (default: the table's history.expire.max-snapshot-age-ms, or 5d)"},
+		{"retain-last", "defaults.expire.retain_last", "keep the newest `N` snapshots of a branch whatever their age (default: the table's history.expire.min-snapshots-to-keep, or 1)"},
+		overrideFlag(),
+	}
+}
+
+// overrideFlag belongs to the steps that delete files of the table.
+func overrideFlag() keyFlag {
+	return keyFlag{"override-delete-disabled", "storage.override_delete_disabled", "`true` deletes files although the catalog sends s3.delete-enabled=false (default: false)"}
+}
+
+func manifestsKeyFlags() []keyFlag {
+	return []keyFlag{
+		{"target-size", "defaults.manifests.target_size", "write manifests of about `SIZE` (default: the table's commit.manifest.target-size-bytes, or 8MiB)"},
+	}
+}
+
+// stepKeyFlags are the flags of a command that set keys of the policy. The
+// same name may mean another key for another command.
+func stepKeyFlags(command string) []keyFlag {
+	switch command {
+	case maintenance.StepExpire:
+		return append(expireKeyFlags(),
+			keyFlag{"keep-files", "defaults.expire.keep_files", ""},
+			keyFlag{"clean-expired-metadata", "defaults.expire.clean_expired_metadata", ""})
+	case maintenance.StepManifests:
+		return manifestsKeyFlags()
+	case maintenance.StepOrphans:
+		return orphanKeyFlags()
+	default:
+		return compactKeyFlags()
 	}
 }
 
@@ -107,11 +145,19 @@ func number(c *cli.Context, name string) int {
 	return 0
 }
 
+func commandName(c *cli.Context) string {
+	if c.Command == nil {
+		return ""
+	}
+
+	return c.Command.Name
+}
+
 // configKeys returns what the command line sets of the configuration, and the
 // name of the flag of each key.
 func configKeys(c *cli.Context) (values, names map[string]string) {
 	values, names = map[string]string{}, map[string]string{}
-	for _, def := range slices.Concat(catalogFlags(), claimFlags(), compactKeyFlags(), orphanKeyFlags()) {
+	for _, def := range slices.Concat(catalogFlags(), claimFlags(), stepKeyFlags(commandName(c))) {
 		names[def.key] = def.flag
 		if v, ok := lookup(c, def.flag); ok {
 			values[def.key] = v

@@ -2,15 +2,11 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"time"
 
-	"github.com/apache/iceberg-go/table"
 	"github.com/urfave/cli/v2"
 
 	"compactor/internal/config"
-	"compactor/internal/version"
 	"compactor/pkg/maintenance"
 )
 
@@ -28,7 +24,7 @@ const riskFlag = "risk-deleting-files-in-flight"
 func orphanKeyFlags() []keyFlag {
 	return []keyFlag{
 		{"max-orphan-share", "defaults.orphans.max_share", "stop when a larger `SHARE` of the files of a folder looks like orphans, and 100 files at least (default: 0.5)"},
-		{"override-delete-disabled", "storage.override_delete_disabled", "`true` deletes files although the catalog sends s3.delete-enabled=false (default: false)"},
+		overrideFlag(),
 	}
 }
 
@@ -80,95 +76,35 @@ func orphanOptions(c *cli.Context) (orphanChoice, error) {
 }
 
 func orphansOfTables(c *cli.Context, env environment) error {
-	format, err := outputFormat(c)
+	st, err := orphansStep(c)
 	if err != nil {
 		return err
-	}
-	idents, err := tables(c)
-	if err != nil {
-		return err
-	}
-	opts, err := orphanOptions(c)
-	if err != nil {
-		return err
-	}
-	s, err := openSession(c, env, opts.DryRun)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	rep := maintenance.Report{
-		Program: "compactor", Version: version.Get().Version, RunID: s.runID, StartedAt: s.started, DryRun: opts.DryRun,
-	}
-	var errs []error
-	for _, ident := range idents {
-		if ctx := c.Context; ctx.Err() != nil {
-			errs = append(errs, fmt.Errorf("before %s: %w", strings.Join(ident, "."), context.Cause(ctx)))
-
-			break
-		}
-		tr, err := s.orphansOfTable(c.Context, ident, opts)
-		rep.Tables, errs = append(rep.Tables, tr), append(errs, err)
-	}
-	rep.FinishedAt = time.Now().UTC()
-	s.progress.Close()
-	if err := writeReport(env, format, rep); err != nil {
-		return err
-	}
-	if err := worst(errs); err != nil {
-		return &reportedError{err}
 	}
 
-	return nil
+	return runJob(c, env, job{steps: []step{st}, dryRun: isOn(c, "dry-run"), asked: true})
 }
 
-func (s *session) orphansOfTable(ctx context.Context, ident table.Identifier, o orphanChoice) (maintenance.TableReport, error) {
-	name := strings.Join(ident, ".")
-	out := maintenance.TableReport{Table: name}
-	tbl, err := s.catalog.LoadTable(ctx, ident)
-	if err == nil {
-		if err = s.cfg.CheckTable(name, tbl.Properties()); err != nil {
-			err = &usageError{err}
-		}
-	}
+// orphansStep deletes by the policy of the table and the flags of the command.
+func orphansStep(c *cli.Context) (step, error) {
+	o, err := orphanOptions(c)
 	if err != nil {
-		out.Error = err.Error()
-
-		return out, fmt.Errorf("%s: %w", name, err)
-	}
-	step, err := s.orphansStep(ctx, tbl, o)
-	out.Steps = append(out.Steps, step)
-	if err != nil {
-		return out, fmt.Errorf("%s: %w", name, err)
+		return step{}, err
 	}
 
-	return out, nil
-}
+	return step{
+		name:    maintenance.StepOrphans,
+		enabled: func(p config.Policy) bool { return p.Orphans.Enabled },
+		run: func(ctx context.Context, on target) (maintenance.StepReport, error) {
+			s, policy, opts := on.session, on.policy.Orphans, o.OrphanOptions
+			opts.OlderThan, opts.MaxShare = time.Duration(policy.OlderThan), policy.MaxShare
+			if o.olderThan != nil {
+				opts.OlderThan = *o.olderThan
+			}
+			opts.OverrideDeleteDisabled = s.cfg.Storage.OverrideDeleteDisabled
+			opts.Memory = s.memory
+			opts.MaxHold, opts.MaxRounds = time.Duration(s.cfg.Claim.MaxHold), s.cfg.Claim.MaxRounds
 
-// orphansStep runs the step on a loaded table, by the table's policy.
-func (s *session) orphansStep(ctx context.Context, tbl *table.Table, o orphanChoice) (maintenance.StepReport, error) {
-	name := strings.Join(tbl.Identifier(), ".")
-	if s.cfg.Disabled(name, tbl.Properties()) {
-		return maintenance.StepReport{
-			Step: maintenance.StepOrphans, Status: maintenance.StatusNothing,
-			Reason: "the configuration or the table's property compactor.disabled disables this table",
-		}, nil
-	}
-	policy := s.cfg.PolicyFor(name, tbl.Properties()).Orphans
-	opts := o.OrphanOptions
-	opts.OlderThan, opts.MaxShare = time.Duration(policy.OlderThan), policy.MaxShare
-	if o.olderThan != nil {
-		opts.OlderThan = *o.olderThan
-	}
-	opts.OverrideDeleteDisabled = s.cfg.Storage.OverrideDeleteDisabled
-	opts.Memory = s.memory
-	opts.MaxHold, opts.MaxRounds = time.Duration(s.cfg.Claim.MaxHold), s.cfg.Claim.MaxRounds
-	step, err := s.maintainer(nil).Orphans(ctx, tbl, opts)
-	event := s.log.Info()
-	if err != nil {
-		event = s.log.Error().Err(err)
-	}
-	event.Str("table", name).Str("step", step.Step).Str("status", string(step.Status)).Str("reason", step.Reason).Msg("step ended")
-
-	return step, err //nolint:wrapcheck // The caller names the table.
+			return s.maintainer(nil).Orphans(ctx, on.table, opts)
+		},
+	}, nil
 }

@@ -142,6 +142,15 @@ type result struct {
 
 func (r result) step(t *testing.T) stepDoc {
 	t.Helper()
+	steps := r.steps(t)
+	require.Len(t, steps, 1)
+
+	return steps[0]
+}
+
+// steps are those of the one table of the run.
+func (r result) steps(t *testing.T) []stepDoc {
+	t.Helper()
 	var doc struct {
 		Tables []struct {
 			Steps []stepDoc `json:"steps"`
@@ -149,13 +158,13 @@ func (r result) step(t *testing.T) stepDoc {
 	}
 	require.NoError(t, json.Unmarshal([]byte(r.stdout), &doc), "stdout is one JSON document: %s\nstderr: %s", r.stdout, r.stderr)
 	require.Len(t, doc.Tables, 1)
-	require.Len(t, doc.Tables[0].Steps, 1)
 
-	return doc.Tables[0].Steps[0]
+	return doc.Tables[0].Steps
 }
 
 // stepDoc is the part of the report's JSON that tests look at.
 type stepDoc struct {
+	Step           string   `json:"step"`
 	Status         string   `json:"status"`
 	Reason         string   `json:"reason"`
 	SnapshotBefore *int64   `json:"snapshot_before"`
@@ -174,7 +183,9 @@ type stepDoc struct {
 		Snapshot *int64 `json:"snapshot"`
 		Found    bool   `json:"found_by_search"`
 	} `json:"rounds"`
-	Plan *maintenance.PlanReport `json:"plan"`
+	Plan      *maintenance.PlanReport      `json:"plan"`
+	Expire    *maintenance.ExpireReport    `json:"expire"`
+	Manifests *maintenance.ManifestsReport `json:"manifests"`
 }
 
 // compactor runs the program in this process, with JSON on stdout.
@@ -198,6 +209,17 @@ func (w *world) compact(flags ...string) result {
 	w.t.Helper()
 
 	return w.compactor(w.compactArgs(flags...)...)
+}
+
+// do is compactor for another command on the table.
+func (w *world) do(command string, flags ...string) result {
+	w.t.Helper()
+
+	return w.compactor(w.args(command, flags...)...)
+}
+
+func (w *world) args(command string, flags ...string) []string {
+	return slices.Concat([]string{command, "--config", w.config, "--output", "json"}, flags, []string{w.name()})
 }
 
 func (w *world) compactArgs(flags ...string) []string {
@@ -342,4 +364,24 @@ func (w *world) openClaimer() claim.Claimer {
 // writer is the part of a FileIO that spoil needs.
 type writer interface {
 	Create(name string) (icebergio.FileWriter, error)
+}
+
+// addConfig puts a setting into the configuration that a catalog sends with a
+// table.
+func addConfig(t *testing.T, answer []byte, key, value string) []byte {
+	t.Helper()
+	var doc map[string]any
+	numbers := json.NewDecoder(bytes.NewReader(answer)) // Snapshot ids do not fit in a float.
+	numbers.UseNumber()
+	require.NoError(t, numbers.Decode(&doc))
+	config, _ := doc["config"].(map[string]any)
+	if config == nil {
+		config = map[string]any{}
+	}
+	config[key] = value
+	doc["config"] = config
+	out, err := json.Marshal(doc)
+	require.NoError(t, err)
+
+	return out
 }

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/apache/iceberg-go/table"
+	"github.com/urfave/cli/v2"
+
+	"compactor/internal/config"
+	"compactor/internal/version"
+	"compactor/pkg/maintenance"
+)
+
+// step is one step of a command on one table.
+type step struct {
+	name    string
+	enabled func(config.Policy) bool // by the policy, for a run
+	run     func(ctx context.Context, on target) (maintenance.StepReport, error)
+}
+
+// target is the table that a step works on.
+type target struct {
+	session *session
+	table   *table.Table // loaded without a claim, right before the step
+	name    string       // namespace.table
+	policy  config.Policy
+}
+
+// runSteps are the steps of `run`, in their order: compaction first, so that
+// what it replaces can expire; manifests before expiry, so that the ones they
+// replace can go too; orphans last.
+func runSteps(c *cli.Context) ([]step, error) {
+	compact, err := compactStep(c)
+	if err != nil {
+		return nil, err
+	}
+	orphans, err := orphansStep(c)
+	if err != nil {
+		return nil, err
+	}
+
+	return []step{compact, manifestsStep(c), expireStep(c), orphans}, nil
+}
+
+// job is one call of the program: steps over tables.
+type job struct {
+	steps  []step
+	dryRun bool
+	verify bool
+	// asked says that the step was named on the command line, so that a policy
+	// which switches it off for a run does not count.
+	asked bool
+}
+
+// runJob works through the tables; one that fails does not stop the others.
+func runJob(c *cli.Context, env environment, j job) error {
+	format, err := outputFormat(c)
+	if err != nil {
+		return err
+	}
+	idents, err := tables(c)
+	if err != nil {
+		return err
+	}
+	s, err := openSession(c, env, j.dryRun)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	s.verify = j.verify
+	rep := maintenance.Report{
+		Program: "compactor", Version: version.Get().Version, RunID: s.runID,
+		StartedAt: s.started, DryRun: j.dryRun,
+	}
+	var errs []error
+	for _, ident := range idents {
+		if ctx := c.Context; ctx.Err() != nil {
+			errs = append(errs, fmt.Errorf("before %s: %w", strings.Join(ident, "."), context.Cause(ctx)))
+
+			break
+		}
+		tr, err := s.runTable(c.Context, ident, j)
+		rep.Tables, errs = append(rep.Tables, tr), append(errs, err)
+	}
+	rep.FinishedAt = time.Now().UTC()
+	s.progress.Close()
+	if err := writeReport(env, format, rep); err != nil {
+		return err
+	}
+	if err := worst(errs); err != nil {
+		return &reportedError{err}
+	}
+
+	return nil
+}
+
+// runTable runs the steps on one table, each on the table as it then is. After
+// a conflict, an ambiguous commit, a lost claim, a halt or a signal no further
+// step touches the table.
+func (s *session) runTable(ctx context.Context, ident table.Identifier, j job) (maintenance.TableReport, error) {
+	out := maintenance.TableReport{Table: strings.Join(ident, ".")}
+	var errs []error
+	planned := ""
+	for _, st := range j.steps {
+		on, err := s.target(ctx, ident)
+		if err != nil {
+			out.Error = err.Error()
+			errs = append(errs, err)
+
+			break
+		}
+		rep, err := s.runStep(ctx, st, on, j.asked)
+		if j.dryRun && planned != "" && rep.Status != "" {
+			rep.Reason = strings.TrimPrefix(rep.Reason+"; planned on the table as it is: in a run "+planned+" comes first and changes it", "; ")
+		}
+		if rep.Status == maintenance.StatusPlanned && planned == "" {
+			planned = st.name
+		}
+		out.Steps, errs = append(out.Steps, rep), append(errs, err)
+		if endsTable(err) {
+			break
+		}
+	}
+
+	return out, worst(errs)
+}
+
+func endsTable(err error) bool {
+	switch exitCode(err) {
+	case 4, 5, 11, 12, 130, 143:
+		return true
+	}
+
+	return false
+}
+
+// target loads the table and finds its policy.
+func (s *session) target(ctx context.Context, ident table.Identifier) (target, error) {
+	name := strings.Join(ident, ".")
+	tbl, err := s.catalog.LoadTable(ctx, ident)
+	if err != nil {
+		return target{}, fmt.Errorf("%s: %w", name, err)
+	}
+	if err := s.cfg.CheckTable(name, tbl.Properties()); err != nil {
+		return target{}, fmt.Errorf("%s: %w", name, &usageError{err})
+	}
+
+	return target{session: s, table: tbl, name: name, policy: s.cfg.PolicyFor(name, tbl.Properties())}, nil
+}
+
+func (s *session) runStep(ctx context.Context, st step, on target, asked bool) (maintenance.StepReport, error) {
+	if off, why := s.disabled(st, on, asked); off {
+		return maintenance.StepReport{Step: st.name, Status: maintenance.StatusNothing, Reason: why}, nil
+	}
+	rep, err := st.run(ctx, on)
+	log := s.log.With().Str("table", on.name).Str("step", rep.Step).Str("status", string(rep.Status)).Logger()
+	if err != nil {
+		log.Error().Err(err).Msg("step ended")
+
+		return rep, fmt.Errorf("%s: %w", on.name, err)
+	}
+	log.Info().Str("reason", rep.Reason).Msg("step ended")
+
+	return rep, nil
+}
+
+func (s *session) disabled(st step, on target, asked bool) (bool, string) {
+	switch {
+	case s.cfg.Disabled(on.name, on.table.Properties()):
+		return true, "the configuration or the table's property compactor.disabled disables this table"
+	case !asked && !st.enabled(on.policy):
+		return true, "the policy disables this step"
+	default:
+		return false, ""
+	}
+}
