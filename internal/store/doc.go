@@ -23,7 +23,10 @@
 // Up to PartSize bytes are buffered and sent as one PUT; beyond that a
 // multipart upload is begun, with at most Concurrency parts in flight. An
 // object becomes visible when Close returns nil, and not before: a failed write,
-// Abort and the end of the context all abort the upload. Local files are
+// Abort and the end of the context all abort the upload. The last request, the
+// one that makes the object visible, is not cut off once it was started: for up to half
+// a minute Close waits for its outcome, so that nothing appears after
+// Close, Abort or a delete that follows them. Local files are
 // written beside their target, synchronised to disk and renamed.
 //
 // # Errors

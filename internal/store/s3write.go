@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 )
@@ -19,13 +18,17 @@ import (
 // when the work's own context has ended.
 const abortTimeout = 30 * time.Second
 
+// lastGrace is how long the request that makes an object visible may go on
+// after the work's own context has ended.
+const lastGrace = 30 * time.Second
+
 // Create begins an object; nothing is sent before there is a full part, or Close.
 func (b *s3Backend) Create(ctx context.Context, path string) (Writer, error) {
 	loc, err := parseS3Object(path)
 	if err != nil {
 		return nil, err
 	}
-	w := &s3Writer{b: b, loc: loc, slots: make(chan []byte, b.concurrency)}
+	w := &s3Writer{b: b, loc: loc, slots: make(chan []byte, b.concurrency), last: lastRequest{grace: lastGrace}}
 	for range b.concurrency {
 		w.slots <- nil
 	}
@@ -46,6 +49,7 @@ type s3Writer struct {
 	cancel context.CancelCauseFunc
 	stop   func() bool
 	slots  chan []byte
+	last   lastRequest
 	flight sync.WaitGroup
 
 	mu     sync.Mutex // Abort may come from another goroutine
@@ -144,7 +148,8 @@ func (w *s3Writer) put(part int32, body []byte) error {
 }
 
 // Close sends what is left and makes the object visible. On any error the
-// upload is aborted.
+// upload is aborted. A context that ends while the last request is under way
+// waits for its outcome, which then counts.
 func (w *s3Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -161,7 +166,7 @@ func (w *s3Writer) Close() error {
 
 func (w *s3Writer) finish() error {
 	if w.upload == nil {
-		_, err := w.b.api.PutObject(w.ctx, &s3.PutObjectInput{
+		_, err := w.b.api.PutObject(w.last.bind(w.ctx), &s3.PutObjectInput{
 			Bucket: &w.loc.bucket, Key: &w.loc.key, Body: bytes.NewReader(w.buf),
 		})
 		return explain(err)
@@ -174,20 +179,19 @@ func (w *s3Writer) finish() error {
 		return context.Cause(w.ctx)
 	}
 	slices.SortFunc(w.ended, func(a, b types.CompletedPart) int { return int(*a.PartNumber - *b.PartNumber) })
-	_, err := w.b.api.CompleteMultipartUpload(w.ctx, &s3.CompleteMultipartUploadInput{
+	_, err := w.b.api.CompleteMultipartUpload(w.last.bind(w.ctx), &s3.CompleteMultipartUploadInput{
 		Bucket: &w.loc.bucket, Key: &w.loc.key, UploadId: w.upload,
 		MultipartUpload: &types.CompletedMultipartUpload{Parts: w.ended},
 	})
-	if err != nil && errorCode(err) == "NoSuchUpload" && w.exists() {
-		// An earlier attempt was carried out and its answer lost.
-		return nil
+	if err != nil && errorCode(err) == "NoSuchUpload" {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), abortTimeout)
+		defer cancel()
+		if w.exists(ctx) {
+			// An earlier attempt was carried out and its answer lost.
+			return nil
+		}
 	}
 	return explain(err)
-}
-
-func (w *s3Writer) exists() bool {
-	out, err := w.b.api.HeadObject(w.ctx, &s3.HeadObjectInput{Bucket: &w.loc.bucket, Key: &w.loc.key})
-	return err == nil && aws.ToInt64(out.ContentLength) == w.size
 }
 
 // Abort ends the upload. Parts in flight are cancelled first and waited for, so
@@ -209,11 +213,19 @@ func (w *s3Writer) discard(reason error) error {
 	w.flight.Wait()
 	upload := w.upload
 	w.release(reason)
-	if upload == nil {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), abortTimeout)
 	defer cancel()
+	var err error
+	if upload != nil {
+		err = w.abortUpload(ctx, upload)
+	}
+	if w.last.unknown.Load() {
+		err = errors.Join(err, w.removeLate(ctx))
+	}
+	return err
+}
+
+func (w *s3Writer) abortUpload(ctx context.Context, upload *string) error {
 	_, err := w.b.api.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{
 		Bucket: &w.loc.bucket, Key: &w.loc.key, UploadId: upload,
 	})

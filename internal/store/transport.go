@@ -104,6 +104,9 @@ func (c countingClient) Do(req *http.Request) (*http.Response, error) {
 	if payload && req.Body != nil && req.Body != http.NoBody {
 		req.Body = &countedBody{ReadCloser: req.Body, n: c.counters.BytesWritten.Add}
 	}
+	if last := lastRequestOf(req.Context()); last != nil {
+		return last.send(c.http, req)
+	}
 	resp, err := c.http.Do(req)
 	if err == nil && payload && req.Method == http.MethodGet && resp.StatusCode < 300 {
 		resp.Body = &countedBody{ReadCloser: resp.Body, n: c.counters.BytesRead.Add}
