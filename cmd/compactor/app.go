@@ -26,22 +26,31 @@ type environment struct {
 func run(ctx context.Context, env environment) error {
 	store.Register()
 	app := newApp(env)
+	err := app.RunContext(ctx, flagsFirst(app, env.args))
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil && exitCode(err) == exitFailed {
+		err = errors.Join(err, context.Cause(ctx)) // Stopped, whatever it was that failed because of it.
+	}
+	if !wasReported(err) && wantsJSON(env.args) {
+		return errors.Join(err, writeFailure(env.stdout, err))
+	}
 
-	return app.RunContext(ctx, flagsFirst(app, env.args)) //nolint:wrapcheck // Commands return errors that say what and where.
+	return err //nolint:wrapcheck // Commands return errors that say what and where.
 }
 
 func newApp(env environment) *cli.App {
 	app := &cli.App{
-		Name:            "compactor",
-		Usage:           "keep Apache Iceberg tables healthy, under the table's claim",
-		UsageText:       "compactor [global flags] COMMAND [flags] TABLE...",
-		Description:     "TABLE is namespace.table. Secrets are never flags: set them in the environment or in files.",
-		Version:         version.Get().String(),
-		Writer:          env.stdout,
-		ErrWriter:       env.stderr,
-		HideVersion:     true,
-		HideHelpCommand: true,
-		Flags:           commonFlags(),
+		Name:        "compactor",
+		Usage:       "keep Apache Iceberg tables healthy, under the table's claim",
+		UsageText:   "compactor [global flags] COMMAND [flags] TABLE...",
+		Description: "TABLE is namespace.table. Secrets are never flags: set them in the environment or in files.",
+		Version:     version.Get().String(),
+		Writer:      env.stdout,
+		ErrWriter:   env.stderr,
+		HideVersion: true,
+		Flags:       commonFlags(),
 		Commands: []*cli.Command{
 			compactCommand(env), manifestsCommand(env), expireCommand(env), orphansCommand(env), runCommand(env),
 			configCommand(env), demoCommand(env), versionCommand(env),
@@ -135,6 +144,8 @@ func parseTable(arg string) ([]string, error) {
 			i++
 		case ch == '"' && (quoted || part.Len() == 0 && !opened):
 			quoted, opened = !quoted, true
+		case ch < ' ' || ch == 0x7f:
+			return nil, usagef("TABLE %q holds a control character", arg)
 		case ch == '.' && !quoted:
 			parts = append(parts, part.String())
 			part.Reset()

@@ -27,6 +27,9 @@ func flagsFirst(app *cli.App, args []string) []string {
 				n = 2
 			}
 			out, rest = append(out, rest[:n]...), rest[n:]
+			if arg == "-h" || arg == "--help" || arg == "-help" {
+				return out // Help on the command, not on a table of that name.
+			}
 		default:
 			rest = rest[1:]
 			cmd := find(level, arg)

@@ -10,6 +10,7 @@ func configCommand(env environment) *cli.Command {
 	return &cli.Command{
 		Name:  "config",
 		Usage: "check the configuration, or print the effective values",
+		Flags: commonFlags(),
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
 				return usagef("unknown command %q; use compactor config validate or compactor config show", c.Args().First())
@@ -30,6 +31,13 @@ func configCommand(env environment) *cli.Command {
 					}
 					if err := cfg.ValidateClaim(); err != nil {
 						return &usageError{err}
+					}
+					format, err := outputFormat(c)
+					if err != nil {
+						return err
+					}
+					if format == outputJSON {
+						return writeJSON(env.stdout, map[string]any{"valid": true, "form": cfg.Form, "path": cfg.Path})
 					}
 					where := cfg.Path
 					if where == "" {

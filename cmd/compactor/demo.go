@@ -39,8 +39,48 @@ func demoCommand(env environment) *cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "dir", Usage: "`FOLDER` of the demo; an earlier demo in it is replaced", Value: "compactor-demo"},
 		},
-		Action: func(c *cli.Context) error { return runDemo(c.Context, env, c.String("dir")) },
+		Action: func(c *cli.Context) error {
+			if err := noArguments(c); err != nil {
+				return err
+			}
+
+			return runDemo(c.Context, sealed(env), c.String("dir"))
+		},
 	}
+}
+
+// sealed hides the shell's settings of catalogs, stores and databases: the demo
+// works in its folder and nowhere else.
+func sealed(env environment) environment {
+	outer := env.getenv
+	env.getenv = func(name string) (string, bool) {
+		if name == "NO_COLOR" || name == "GOMEMLIMIT" {
+			return outer(name)
+		}
+
+		return "", false
+	}
+
+	return env
+}
+
+func noArguments(c *cli.Context) error {
+	if c.Args().Present() {
+		return usagef("%s takes no arguments, but was given %q", c.Command.HelpName, c.Args().First())
+	}
+
+	return nil
+}
+
+// quote makes a word safe to paste into a shell.
+func quote(word string) string {
+	if word != "" && !strings.ContainsFunc(word, func(r rune) bool {
+		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./@%+=:,-", r)
+	}) {
+		return word
+	}
+
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // runDemo shows the whole job. It fails when a row is missing afterwards.
@@ -83,10 +123,10 @@ func runDemo(ctx context.Context, env environment, dir string) error {
 	}
 	say("\nrows identical: %s", rowsAfter)
 	say("\nlook further:")
-	for _, args := range []string{"compact --dry-run --config " + file + " " + name, "config show --config " + file} {
-		say("  %s %s", program, args)
+	for _, args := range []string{"compact --dry-run --config " + quote(file) + " " + name, "config show --config " + quote(file)} {
+		say("  %s %s", quote(program), args)
 	}
-	say("  ls -R %s", filepath.Join(dir, "warehouse"))
+	say("  ls -R %s", quote(filepath.Join(dir, "warehouse")))
 
 	return nil
 }
@@ -97,6 +137,9 @@ func freshFolder(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return "", fmt.Errorf("resolve folder %s: %w", dir, err)
+	}
+	if strings.ContainsAny(abs, "#?%") {
+		return "", usagef("folder %s: # ? and %% have a meaning of their own in table locations; name another with --dir", abs)
 	}
 	entries, err := os.ReadDir(abs)
 	switch {

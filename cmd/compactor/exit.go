@@ -50,6 +50,9 @@ func exitRules() []exitRule {
 	}
 }
 
+// exitFailed is the code of errors that no other rule matches.
+const exitFailed = 1
+
 // exitCode is the only way from an error to the status of the process.
 func exitCode(err error) int {
 	for _, r := range exitRules() {
@@ -58,7 +61,7 @@ func exitCode(err error) int {
 		}
 	}
 
-	return 1
+	return exitFailed
 }
 
 // severity orders codes over several tables, worst first.

@@ -155,14 +155,18 @@ func commandName(c *cli.Context) string {
 
 // configKeys returns what the command line sets of the configuration, and the
 // name of the flag of each key.
-func configKeys(c *cli.Context) (values, names map[string]string) {
+func configKeys(c *cli.Context) (values, names map[string]string, err error) {
 	values, names = map[string]string{}, map[string]string{}
 	for _, def := range slices.Concat(catalogFlags(), claimFlags(), stepKeyFlags(commandName(c))) {
 		names[def.key] = def.flag
-		if v, ok := lookup(c, def.flag); ok {
+		v, ok := lookup(c, def.flag)
+		if ok && v == "" {
+			return nil, nil, usagef("--%s has an empty value; leave the flag out to keep the default", def.flag)
+		}
+		if ok {
 			values[def.key] = v
 		}
 	}
 
-	return values, names
+	return values, names, nil
 }

@@ -3,12 +3,15 @@ package main
 import (
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
+	"compactor/internal/version"
 	"compactor/pkg/maintenance"
 )
 
@@ -33,12 +36,41 @@ func outputFormat(c *cli.Context) (string, error) {
 	return v, nil
 }
 
+// wantsJSON says whether the command line asks for JSON, also when it is wrong
+// in other ways.
+func wantsJSON(args []string) bool {
+	for i, arg := range args {
+		name, value, inline := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		if !strings.HasPrefix(arg, "-") || name != "output" && name != "o" {
+			continue
+		}
+		if !inline && i+1 < len(args) {
+			value = args[i+1]
+		}
+		if value == outputJSON {
+			return true
+		}
+	}
+
+	return false
+}
+
+// writeFailure is the document of a call that ended before it had a report.
+func writeFailure(w io.Writer, err error) error {
+	now := time.Now().UTC()
+
+	return writeJSON(w, maintenance.Report{
+		Program: "compactor", Version: version.Get().Version, StartedAt: now, FinishedAt: now, Error: err.Error(), ExitCode: exitCode(err),
+		Tables: []maintenance.TableReport{},
+	})
+}
+
 // newLogger logs to stderr: for people on a terminal, as JSON lines elsewhere.
 func newLogger(c *cli.Context, env environment) (zerolog.Logger, error) {
 	level := zerolog.InfoLevel
 	if v, ok := lookup(c, "log-level"); ok {
 		parsed, err := zerolog.ParseLevel(v)
-		if err != nil || v == "" {
+		if err != nil || !slices.Contains([]string{"debug", "info", "warn", "error"}, v) {
 			return zerolog.Nop(), usagef("--log-level %q: use debug, info, warn or error", v)
 		}
 		level = parsed

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -73,7 +74,7 @@ func runJob(c *cli.Context, env environment, j job) error {
 	s.verify = j.verify
 	rep := maintenance.Report{
 		Program: "compactor", Version: version.Get().Version, RunID: s.runID,
-		StartedAt: s.started, DryRun: j.dryRun,
+		StartedAt: s.started, DryRun: j.dryRun, Tables: []maintenance.TableReport{},
 	}
 	var errs []error
 	for _, ident := range idents {
@@ -87,11 +88,13 @@ func runJob(c *cli.Context, env environment, j job) error {
 	}
 	rep.FinishedAt = time.Now().UTC()
 	s.progress.Close()
+	outcome := worst(errs)
+	rep.ExitCode = exitCode(outcome)
 	if err := writeReport(env, format, rep); err != nil {
-		return err
+		return errors.Join(outcome, err) // What happened to the tables still decides the exit code.
 	}
-	if err := worst(errs); err != nil {
-		return &reportedError{err}
+	if outcome != nil {
+		return &reportedError{outcome}
 	}
 
 	return nil
@@ -101,7 +104,7 @@ func runJob(c *cli.Context, env environment, j job) error {
 // a conflict, an ambiguous commit, a lost claim, a halt or a signal no further
 // step touches the table.
 func (s *session) runTable(ctx context.Context, ident table.Identifier, j job) (maintenance.TableReport, error) {
-	out := maintenance.TableReport{Table: strings.Join(ident, ".")}
+	out := maintenance.TableReport{Table: strings.Join(ident, "."), Steps: []maintenance.StepReport{}}
 	var errs []error
 	planned := ""
 	for _, st := range j.steps {

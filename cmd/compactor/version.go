@@ -16,6 +16,9 @@ func versionCommand(env environment) *cli.Command {
 		Usage: "print the version, the commit and the versions of the main libraries",
 		Flags: []cli.Flag{outputFlag()},
 		Action: func(c *cli.Context) error {
+			if err := noArguments(c); err != nil {
+				return err
+			}
 			format, err := outputFormat(c)
 			if err != nil {
 				return err

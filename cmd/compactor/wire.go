@@ -118,10 +118,16 @@ func limitHeap(env environment, memory int64) {
 
 func loadConfig(c *cli.Context, env environment) (*config.Config, error) {
 	path, ok := lookup(c, "config")
+	if ok && path == "" {
+		return nil, usagef("--config has an empty value; name a file, or leave the flag out")
+	}
 	if !ok {
 		path, _ = env.getenv("COMPACTOR_CONFIG")
 	}
-	values, names := configKeys(c)
+	values, names, err := configKeys(c)
+	if err != nil {
+		return nil, err
+	}
 	cfg, err := config.Load(config.Source{Path: path, Env: env.getenv, Flags: values, FlagNames: names, ReadFile: os.ReadFile})
 	if err != nil {
 		return nil, &usageError{err}

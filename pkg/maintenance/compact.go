@@ -193,6 +193,9 @@ func (c *compaction) finish() error {
 	}
 	if bad := len(c.rep.Failed) + len(c.rep.Refused); bad > 0 {
 		c.rep.Reason += fmt.Sprintf("; %d refused or failed", bad)
+		if committed == 0 && len(c.rep.Refused) == 0 {
+			return fmt.Errorf("%s: %s", c.rep.Reason, c.rep.Failed[0].Reason)
+		}
 
 		return fmt.Errorf("%s: %w", c.rep.Reason, ErrPartial)
 	}

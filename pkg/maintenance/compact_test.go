@@ -257,3 +257,30 @@ func TestMaxRoundsLeavesTheRest(t *testing.T) {
 	require.Equal(t, 2, w.claim.acquired)
 	require.Equal(t, before, tabletest.Rows(t, w.load()))
 }
+
+// spoiledRewriter reports an integrity failure of the first group, as the
+// engine does when a file does not hold the rows its manifest promises.
+type spoiledRewriter struct{ Rewriter }
+
+func (s spoiledRewriter) Rewrite(ctx context.Context, tbl *table.Table, groups []rewrite.Group) ([]rewrite.Result, error) {
+	results, err := s.Rewriter.Rewrite(ctx, tbl, groups)
+	if err == nil {
+		_, err = s.RemoveOutputs(ctx, tbl, results[:1])
+		results[0].Outputs, results[0].Err = nil, fmt.Errorf("29 rows promised, 30 read: %w", rewrite.ErrIntegrity)
+	}
+
+	return results, err
+}
+
+func TestIntegrityFailureOfOneGroupHaltsTheRound(t *testing.T) {
+	w := newWorld(t, worldOptions{})
+	before := w.fragment(24)
+	files, size := w.files(), tabletest.LargestFile(t, before)
+	w.m.Rewriter = spoiledRewriter{w.m.Rewriter}
+	rep, err := w.compact(CompactOptions{Plan: rewrite.PlanOptions{TargetFileSize: 4 * size, MaxGroupBytes: 7 * size, MinInputFiles: 2}})
+	require.Greater(t, rep.Groups, 1)
+	require.ErrorIs(t, err, rewrite.ErrIntegrity)
+	require.Equal(t, StatusHalt, rep.Status)
+	require.Zero(t, w.cat.commits, "no other group is committed beside it")
+	w.nothingHappened(before, files)
+}

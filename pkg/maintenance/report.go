@@ -44,6 +44,8 @@ type Report struct {
 	StartedAt  time.Time     `json:"started_at"`
 	FinishedAt time.Time     `json:"finished_at"`
 	DryRun     bool          `json:"dry_run,omitempty"`
+	Error      string        `json:"error,omitempty"` // why there is no more than this
+	ExitCode   int           `json:"exit_code"`
 	Tables     []TableReport `json:"tables"`
 }
 

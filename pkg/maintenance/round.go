@@ -98,6 +98,11 @@ func (c *compaction) attempt(ctx context.Context, claim Claim, n int, rep *Round
 	}
 	rewriting := c.m.now().Sub(busy)
 	good := c.sortOut(results)
+	if err := integrity(results); err != nil {
+		c.discard(ctx, tbl, good)
+
+		return err
+	}
 	if len(good) == 0 {
 		c.plan.Drop(groups)
 
@@ -153,6 +158,18 @@ func (c *compaction) planRound(ctx context.Context, tbl *table.Table, n int) (*r
 	}
 
 	return c.plan.Refresh(ctx, tbl) //nolint:wrapcheck // The caller says what was planned.
+}
+
+// integrity returns the failure of a group whose rows did not come out as they
+// went in. It halts the whole round: no other group is committed beside it.
+func integrity(results []rewrite.Result) error {
+	for _, r := range results {
+		if errors.Is(r.Err, rewrite.ErrIntegrity) {
+			return fmt.Errorf("group %s: %w", r.Group.ID, r.Err)
+		}
+	}
+
+	return nil
 }
 
 // sortOut separates the groups that failed and names them in the report.
