@@ -174,6 +174,15 @@ func (s *session) catalogOptions() catalog.Options {
 
 func storeOptions(c config.Storage, log zerolog.Logger) store.Options {
 	o := store.Options{Logger: log}
+	if a := c.Azure; a != nil {
+		o.Azure = store.AzureOptions{
+			ConnectionString: a.ConnectionString.Reveal(), AccountName: a.AccountName, AccountKey: a.AccountKey.Reveal(),
+			SASToken: a.SASToken.Reveal(), Endpoint: string(a.Endpoint), ManagedIdentity: a.ManagedIdentity, ClientID: a.ClientID,
+		}
+	}
+	if g := c.GCS; g != nil {
+		o.GCS = store.GCSOptions{Endpoint: string(g.Endpoint), CredentialsFile: g.CredentialsFile, NoAuth: g.NoAuth}
+	}
 	if c.S3 == nil {
 		return o
 	}

@@ -1,5 +1,5 @@
 // Package store is the object store behind iceberg-go's FileIO: S3 and
-// whatever speaks its protocol, and local files.
+// whatever speaks its protocol, Azure and Google Cloud Storage, and local files.
 //
 // A Store holds what one catalog needs to reach its objects: settings, HTTP
 // connections, counters. An FS is a view of it that is bound to one context

@@ -40,9 +40,30 @@ type S3Options struct {
 	Stall time.Duration
 }
 
+// AzureOptions says how to reach Azure Data Lake Storage. What is set here wins
+// over what a catalog sends; without either, Azure's default chain is used.
+type AzureOptions struct {
+	ConnectionString string
+	AccountName      string // with AccountKey
+	AccountKey       string
+	SASToken         string
+	Endpoint         string // URL of the account; empty: as the location says
+	ManagedIdentity  bool
+	ClientID         string // of a user-assigned managed identity
+}
+
+// GCSOptions says how to reach Google Cloud Storage by its own protocol.
+type GCSOptions struct {
+	Endpoint        string // URL; empty: Google's
+	CredentialsFile string // JSON key; empty: a vended token, or the default chain
+	NoAuth          bool   // send no credentials, for emulators and public data
+}
+
 // Options configures a Store.
 type Options struct {
-	S3 S3Options
+	S3    S3Options
+	Azure AzureOptions
+	GCS   GCSOptions
 	// SmallObject is the size up to which an object is read whole in one
 	// request, in bytes; 0 means 8 MiB. An open larger file holds that much too.
 	SmallObject int64

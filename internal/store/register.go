@@ -20,13 +20,13 @@ func WithStore(ctx context.Context, s *Store) context.Context {
 
 var registerOnce sync.Once
 
-// Register makes every FileIO of iceberg-go come from this package: for the s3
-// schemes, file URIs and bare paths, replacing what was registered before. The
+// Register makes every FileIO of iceberg-go come from this package: for the
+// schemes of S3, Azure and Google, file URIs and bare paths, replacing what was registered before. The
 // program calls it once before it opens a catalog; more calls do nothing. A
 // context without a store (see WithStore) is an error: there is no default.
 func Register() {
 	registerOnce.Do(func() {
-		for _, scheme := range []string{"s3", "s3a", "s3n", schemeFile, schemeBare} {
+		for _, scheme := range []string{"s3", "s3a", "s3n", "gs", "abfs", "abfss", "wasb", "wasbs", schemeFile, schemeBare} {
 			icebergio.Unregister(scheme)
 			icebergio.Register(scheme, fileIO)
 		}

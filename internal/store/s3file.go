@@ -24,11 +24,17 @@ type block struct {
 
 func (k block) holds(off int64) bool { return off >= k.off && off < k.off+int64(len(k.data)) }
 
-// s3File reads one object. The first block, the last and a few windows are
+// ranger reads a part of an object, shortened to the object's end. With an
+// etag it fails once the object is another.
+type ranger interface {
+	fetch(ctx context.Context, loc s3Location, want span, etag string) ([]byte, objectInfo, error)
+}
+
+// s3File reads one object of any store that serves ranges. The first block, the last and a few windows are
 // kept: at most SmallObject + tailSize + maxWindows*readAhead bytes.
 type s3File struct {
 	ctx   context.Context
-	b     *s3Backend
+	b     ranger
 	loc   s3Location
 	path  string
 	info  objectInfo

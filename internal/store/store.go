@@ -52,6 +52,7 @@ func New(o Options) (*Store, error) {
 	}
 	s.schemes = map[string]Factory{
 		"s3": s.s3Factory, "s3a": s.s3Factory, "s3n": s.s3Factory,
+		"gs": s.gcsFactory, "abfs": s.azureFactory, "abfss": s.azureFactory, "wasb": s.azureFactory, "wasbs": s.azureFactory,
 		schemeFile: local, schemeBare: local,
 	}
 	maps.Copy(s.schemes, o.Schemes)

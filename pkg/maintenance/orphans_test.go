@@ -600,3 +600,32 @@ func TestOrphansEveryReadMayFail(t *testing.T) {
 		w.gone(before, stray)
 	}
 }
+
+// Rewritten files go where the table's new files go, so that a later removal of
+// orphans finds them where it looks.
+func TestCase_C7_rewrittenFilesGoToTheDataPath(t *testing.T) {
+	spec := iceberg.NewPartitionSpec(iceberg.PartitionField{SourceIDs: []int{1}, FieldID: 1000, Name: "b", Transform: iceberg.BucketTransform{NumBuckets: 2}})
+	for name, c := range map[string]struct {
+		objectStorage string
+		opts          []icebergcatalog.CreateTableOpt
+	}{
+		"plain": {"false", nil}, "object storage": {"true", nil},
+		"partitioned":                 {"false", []icebergcatalog.CreateTableOpt{icebergcatalog.WithPartitionSpec(&spec)}},
+		"partitioned, object storage": {"true", []icebergcatalog.CreateTableOpt{icebergcatalog.WithPartitionSpec(&spec)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, worldOptions{})
+			elsewhere := "file://" + filepath.Join(w.dir, "elsewhere", "t1")
+			tbl := w.make(w.ident, append(c.opts, withProps(table.WriteDataPathKey, elsewhere, table.ObjectStoreEnabledKey, c.objectStorage))...)
+			tbl = tabletest.Fragment(t, tbl, 6, 6)
+			rows := tabletest.Rows(t, tbl)
+			rep, err := w.compact(CompactOptions{})
+			require.NoError(t, err)
+			require.Equal(t, StatusDone, rep.Status)
+			for _, f := range tabletest.Files(t, w.load()) {
+				require.True(t, placeOf(f).below(folderOf(elsewhere)), f)
+			}
+			require.Equal(t, rows, tabletest.Rows(t, w.load()))
+		})
+	}
+}
