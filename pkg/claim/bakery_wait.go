@@ -43,7 +43,7 @@ func (s *bakerySession) ended(ctx, bounded context.Context, err error) error {
 // lock waits for the node-local lock in PostgreSQL's queue, while a second connection looks at who has it.
 func (s *bakerySession) lock(ctx context.Context) error {
 	pid := int64(s.conn.PgConn().PID())
-	query := lookSQL("hashtextextended('bakery owner ' || $1::text, 0)")
+	query := lookSQL(bakeryOwnerKey)
 	w := &pgWait{server: s.server, key: s.key, conn: s.conn, o: s.o.AcquireOptions, started: s.o.started}
 	w.block = func(ctx context.Context) error {
 		_, err := s.conn.Exec(ctx, "SELECT bakery.lock($1::text)", s.key.String())

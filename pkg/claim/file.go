@@ -63,9 +63,8 @@ func (f *file) Acquire(ctx context.Context, key Key, o AcquireOptions) (*Claim, 
 		return nil, err
 	}
 	w := &fileWait{cfg: f.cfg, key: key, o: o, started: f.cfg.Now()}
-	sum := sha256.Sum256([]byte(key.String()))
-	base := filepath.Join(f.cfg.Dir, hex.EncodeToString(sum[:]))
-	locked, err := w.run(ctx, base+".lock", base+".queue")
+	lock, queue := f.paths(key)
+	locked, err := w.run(ctx, lock, queue)
 	if err != nil {
 		return nil, err
 	}
@@ -73,6 +72,13 @@ func (f *file) Acquire(ctx context.Context, key Key, o AcquireOptions) (*Claim, 
 		key: key, mode: ModeFile, reference: key.String(), started: w.started,
 		lease: &fileLease{file: locked}, term: f.cfg.Timing.FileCAS,
 	})
+}
+
+// paths returns the two files of a table.
+func (f *file) paths(key Key) (lock, queue string) {
+	sum := sha256.Sum256([]byte(key.String()))
+	base := filepath.Join(f.cfg.Dir, hex.EncodeToString(sum[:]))
+	return base + ".lock", base + ".queue"
 }
 
 // fileWait is one wait for a lock file.

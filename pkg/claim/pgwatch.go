@@ -193,6 +193,20 @@ func lookAt(ctx context.Context, conn *pgx.Conn, query, text string, pid int64) 
 	return r, err //nolint:wrapcheck // the watch shows the text as it is.
 }
 
+// stated splits what a session calls itself from the time of the grant that it
+// states, and returns the age of the grant, zero when it states none.
+func (r lockRow) stated() (name string, since time.Duration) {
+	m := holderStamp.FindStringSubmatch(r.app)
+	if m == nil {
+		return r.app, 0
+	}
+	name = strings.TrimSuffix(r.app, m[0])
+	if at, err := strconv.ParseInt(m[1], 10, 64); err == nil && at <= r.now {
+		since = time.Duration(r.now-at) * time.Second
+	}
+	return name, since
+}
+
 // view turns the row into words.
 func (r lockRow) view() view {
 	v := view{queued: r.queued}
@@ -205,13 +219,8 @@ func (r lockRow) view() view {
 	if r.pid == 0 {
 		return v
 	}
-	name := r.app
-	if m := holderStamp.FindStringSubmatch(name); m != nil {
-		name = strings.TrimSuffix(name, m[0])
-		if since, err := strconv.ParseInt(m[1], 10, 64); err == nil && since <= r.now {
-			v.heldFor = time.Duration(r.now-since) * time.Second
-		}
-	}
+	name, since := r.stated()
+	v.heldFor = since
 	var who []string
 	if r.user != "" {
 		who = append(who, "role "+r.user)

@@ -54,6 +54,7 @@ func Run(t *testing.T, h Harness) {
 	t.Run("different keys are independent", h.testIndependent)
 	t.Run("equal keys exclude and unequal ones do not", h.testSpellings)
 	t.Run("waiters are served in order", h.testOrder)
+	t.Run("the status names holder and waiters", h.testStatus)
 	t.Run("a timeout names the holder", h.testTimeout)
 	t.Run("a cancelled wait leaves nothing", h.testCancelledWait)
 	t.Run("a cancelled parent keeps the claim until release", h.testCancelledParent)
