@@ -52,7 +52,7 @@ func Open(ctx context.Context, o Options) (*Catalog, error) {
 	c := &Catalog{settings: o.Catalog, store: s, log: o.Logger, closers: []func() error{s.Close}}
 	open := map[string]func(context.Context, Options) error{TypeREST: c.openREST, TypeSQL: c.openSQL, TypeGlue: c.openGlue}
 	if err := open[o.Catalog.Type](store.WithStore(ctx, s), o); err != nil {
-		return nil, errors.Join(fmt.Errorf("open %s catalog %s: %w", o.Catalog.Type, o.Catalog.URI, c.hint(err)), c.Close())
+		return nil, errors.Join(fmt.Errorf("open %s catalog %s: %w", o.Catalog.Type, o.Catalog.URI, c.explain(ctx, err)), c.Close())
 	}
 	return c, nil
 }
@@ -96,9 +96,10 @@ func (c *Catalog) Close() error {
 
 // LoadTable loads the table's current metadata from the catalog, never from a
 // cache. Its commits go through CommitTable. A missing table is
-// iceberg-go's ErrNoSuchTable with the nearest names in the text. It may be retried.
+// iceberg-go's ErrNoSuchTable with the nearest names in the text. When ctx ends it returns
+// promptly, with the cause of that in its error. It may be retried.
 func (c *Catalog) LoadTable(ctx context.Context, ident table.Identifier) (*table.Table, error) {
-	tbl, err := c.inner.LoadTable(c.Context(ctx), ident)
+	tbl, err := c.loadInner(ctx, ident)
 	if err != nil {
 		return nil, fmt.Errorf("load table %s: %w", strings.Join(ident, "."), c.notFound(ctx, ident, err))
 	}
@@ -153,7 +154,7 @@ func (f *tableFiles) renew(ctx context.Context) (map[string]string, error) {
 }
 
 func (f *tableFiles) reload(ctx context.Context, cause error) (*store.FS, error) {
-	tbl, err := f.c.inner.LoadTable(f.c.Context(ctx), f.ident)
+	tbl, err := f.c.loadInner(ctx, f.ident)
 	if err == nil {
 		f.loaded = tbl
 		var ours *store.FS

@@ -72,7 +72,7 @@ func (c *Catalog) CommitTable(
 	if ctx.Err() != nil {
 		return nil, "", &CommitError{Ident: ident, Answer: Rejected, Err: context.Cause(ctx)}
 	}
-	meta, location, err := c.inner.CommitTable(c.Context(withAttempt(ctx, sent)), ident, reqs, updates)
+	meta, location, err := c.commitInner(ctx, sent, ident, reqs, updates)
 	if err == nil {
 		return meta, location, nil
 	}
@@ -136,7 +136,7 @@ func classifyLocal(err error) Answer {
 	if errors.Is(err, table.ErrCommitFailed) || errors.Is(err, table.ErrCommitDiverged) || requirementFailed(err) {
 		return Conflict
 	}
-	if errors.Is(err, icecat.ErrNoSuchNamespace) {
+	if errors.Is(err, icecat.ErrNoSuchNamespace) || sqliteRefused(err) {
 		return Rejected
 	}
 	return Unknown

@@ -57,7 +57,7 @@ const (
 // notFound puts the nearest existing names on an error about a missing table.
 func (c *Catalog) notFound(ctx context.Context, ident table.Identifier, err error) error {
 	if !errors.Is(err, icecat.ErrNoSuchTable) && !errors.Is(err, icecat.ErrNoSuchNamespace) || len(ident) < 2 {
-		return c.hint(err)
+		return c.explain(ctx, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, nearTimeout)
 	defer cancel()
@@ -81,7 +81,7 @@ func (c *Catalog) notFound(ctx context.Context, ident table.Identifier, err erro
 }
 
 func (c *Catalog) noNamespace(ctx context.Context, ns table.Identifier, err error) error {
-	all, lerr := c.inner.ListNamespaces(c.Context(ctx), nil)
+	all, lerr := c.listNamespaces(ctx, nil)
 	if lerr != nil {
 		return err
 	}

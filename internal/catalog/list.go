@@ -16,7 +16,7 @@ func (c *Catalog) ListTables(ctx context.Context, namespace table.Identifier) it
 	return func(yield func(table.Identifier, error) bool) {
 		for id, err := range c.inner.ListTables(c.Context(ctx), namespace) {
 			if err != nil {
-				yield(nil, fmt.Errorf("list tables of %s: %w", strings.Join(namespace, "."), c.hint(err)))
+				yield(nil, fmt.Errorf("list tables of %s: %w", strings.Join(namespace, "."), c.explain(ctx, err)))
 				return
 			}
 			if !yield(id, nil) {
@@ -28,11 +28,15 @@ func (c *Catalog) ListTables(ctx context.Context, namespace table.Identifier) it
 
 // ListNamespaces returns the namespaces directly below parent; nil is the root.
 func (c *Catalog) ListNamespaces(ctx context.Context, parent table.Identifier) ([]table.Identifier, error) {
-	all, err := c.inner.ListNamespaces(c.Context(ctx), parent)
+	all, err := c.listNamespaces(ctx, parent)
 	if err != nil {
-		return nil, fmt.Errorf("list namespaces: %w", c.hint(err))
+		return nil, fmt.Errorf("list namespaces: %w", c.explain(ctx, err))
 	}
 	return all, nil
+}
+
+func (c *Catalog) listNamespaces(ctx context.Context, parent table.Identifier) ([]table.Identifier, error) {
+	return promptly(ctx, func() ([]table.Identifier, error) { return c.inner.ListNamespaces(c.Context(ctx), parent) }, nil)
 }
 
 // Canonical returns the identifier as the catalog itself spells it, so that
@@ -59,7 +63,7 @@ func (c *Catalog) Canonical(ctx context.Context, ident table.Identifier) (table.
 		}
 	}
 	if len(folded) == 1 {
-		if _, err := c.inner.LoadTable(c.Context(ctx), ident); err == nil {
+		if _, err := c.loadInner(ctx, ident); err == nil {
 			return folded[0], nil
 		}
 	}

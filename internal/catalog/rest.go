@@ -21,11 +21,14 @@ func (c *Catalog) openREST(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	c.inner, err = rest.NewCatalog(ctx, o.Catalog.Name, o.Catalog.URI, append(opts, rest.WithCustomTransport(transport))...)
+	opts = append(opts, rest.WithCustomTransport(transport))
+	inner, err := promptly(ctx,
+		func() (*rest.Catalog, error) { return rest.NewCatalog(ctx, o.Catalog.Name, o.Catalog.URI, opts...) },
+		func(late *rest.Catalog) { _ = late.Close() }) // nobody is left to tell
 	if err != nil {
-		c.inner = nil // not an interface that holds a nil pointer
-		return err    //nolint:wrapcheck // Open names the catalog
+		return err
 	}
+	c.inner = inner // only now: a nil pointer would make an interface that is not nil
 	return nil
 }
 

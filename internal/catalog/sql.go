@@ -78,3 +78,28 @@ func sqliteDSN(path string) string {
 	pragmas := url.Values{"_pragma": {"busy_timeout(" + busyTimeout + ")", "journal_mode(WAL)", "synchronous(FULL)"}}
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + pragmas.Encode()
 }
+
+// The result codes of SQLite that the classes below go by.
+const (
+	sqliteBusy     = 5
+	sqliteReadOnly = 8
+	sqliteFull     = 13
+	sqliteCantOpen = 14
+)
+
+// sqliteRefused says whether SQLite certainly did not carry a change out. A
+// database that is busy is certain only for the statement itself: after a
+// COMMIT that met a busy database the transaction is still open.
+func sqliteRefused(err error) bool {
+	var coded interface{ Code() int }
+	if !errors.As(err, &coded) {
+		return false
+	}
+	switch coded.Code() & 0xff {
+	case sqliteReadOnly, sqliteFull, sqliteCantOpen:
+		return true
+	case sqliteBusy:
+		return strings.HasPrefix(err.Error(), "error updating table information")
+	}
+	return false
+}

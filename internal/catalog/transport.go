@@ -30,6 +30,10 @@ type transport struct {
 	normal  *http.Transport
 	commit  *http.Transport
 	timeout time.Duration
+	// done ends with close, and with it every request under way: one for a
+	// token has no other context.
+	done  context.Context //nolint:containedctx // it is the transport's life
+	abort context.CancelFunc
 }
 
 func newTransport(s Settings) (*transport, error) {
@@ -55,12 +59,14 @@ func newTransport(s Settings) (*transport, error) {
 		}
 	}
 	t := &transport{normal: base(), commit: base(), timeout: s.Timeout}
+	t.done, t.abort = context.WithCancel(context.Background())
 	t.normal.ForceAttemptHTTP2 = true
 	t.commit.DisableKeepAlives = true
 	return t, nil
 }
 
 func (t *transport) close() error {
+	t.abort()
 	t.normal.CloseIdleConnections()
 	t.commit.CloseIdleConnections()
 	return nil
@@ -111,12 +117,17 @@ func (t *transport) commitOnce(a *attempt, req *http.Request) (*http.Response, e
 // body counts: the clock stops when it is closed.
 func (t *transport) bounded(rt *http.Transport, req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithTimeout(req.Context(), t.timeout)
+	stop := context.AfterFunc(t.done, cancel)
+	end := func() {
+		stop()
+		cancel()
+	}
 	resp, err := rt.RoundTrip(req.WithContext(ctx))
 	if err != nil {
-		cancel()
+		end()
 		return nil, err //nolint:wrapcheck // http.Client names method and URL
 	}
-	resp.Body = &boundedBody{ReadCloser: resp.Body, cancel: cancel}
+	resp.Body = &boundedBody{ReadCloser: resp.Body, cancel: end}
 	return resp, nil
 }
 

@@ -39,7 +39,7 @@ func lastRequestOf(ctx context.Context) *lastRequest {
 func (l *lastRequest) send(client *http.Client, req *http.Request) (*http.Response, error) {
 	parent := req.Context()
 	if parent.Err() != nil {
-		return nil, context.Cause(parent) //nolint:wrapcheck // the SDK classes it
+		return nil, context.Cause(parent)
 	}
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(parent))
 	stop := context.AfterFunc(parent, func() {

@@ -1,0 +1,94 @@
+package catalog_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"compactor/internal/catalog"
+	"compactor/internal/testenv"
+)
+
+// stopped is a cause with a type of its own, as the end by a signal has.
+type stopped struct{ signal string }
+
+func (s *stopped) Error() string { return "stopped by " + s.signal }
+
+const tokenPath = "/v1/oauth/tokens"
+
+// stuck makes a proxy hold the requests and tells when one is held.
+func stuck(proxy *testenv.Proxy, method, path string) <-chan struct{} {
+	held := make(chan struct{}, 100)
+	proxy.Handle(testenv.Rule{
+		Match: testenv.MethodPath(method, path), Before: func(*http.Request) { held <- struct{}{} },
+		Action: testenv.BlockUntil(nil),
+	})
+	return held
+}
+
+// endsPromptly runs f, ends its context once a request is held, and wants
+// the cause back at once.
+func endsPromptly(t *testing.T, held <-chan struct{}, f func(context.Context) error) error {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	ended := make(chan error, 1)
+	go func() { ended <- f(ctx) }()
+	<-held
+	cancel(&stopped{"SIGTERM"})
+	select {
+	case err := <-ended:
+		var cause *stopped
+		require.ErrorAs(t, err, &cause)
+		require.Equal(t, "SIGTERM", cause.signal)
+		return err
+	case <-time.After(5 * time.Second):
+		t.Fatal("the end of the context had no effect")
+		return nil
+	}
+}
+
+func TestOpenEndsWithItsContextWhereverTheCatalogHangs(t *testing.T) {
+	lake := testenv.SharedLake(t)
+	for path, method := range map[string]string{tokenPath: http.MethodPost, "/v1/config": http.MethodGet} {
+		t.Run(path, func(t *testing.T) {
+			proxy := testenv.NewProxy(t, lake.CatalogURI)
+			err := endsPromptly(t, stuck(proxy, method, path), func(ctx context.Context) error {
+				_, err := catalog.Open(ctx, lakeOptions(lake, proxy.URL))
+				return err
+			})
+			require.NotContains(t, err.Error(), "check catalog.", "nothing is wrong with the settings")
+		})
+	}
+}
+
+func TestCallsEndWithTheirContextWhileATokenIsAskedFor(t *testing.T) {
+	lake := testenv.SharedLake(t)
+	proxy := testenv.NewProxy(t, lake.CatalogURI)
+	proxy.Handle(testenv.Rule{
+		Match: testenv.MethodPath(http.MethodPost, tokenPath),
+		Action: testenv.RewriteAnswer(func(status int, _ http.Header, body []byte) (int, []byte) {
+			return status, shortLived(t, body)
+		}),
+	})
+	c := open(t, lakeOptions(lake, proxy.URL))
+	ident := createTable(t, c, lake.Namespace, "t")
+	tbl := load(t, c, ident)
+	proxy.ClearRules()
+	held := stuck(proxy, http.MethodPost, tokenPath)
+	proxy.ResetRequests()
+
+	// The commit waits for a token first; a load made after it would wait for that commit's token.
+	err := endsPromptly(t, held, func(ctx context.Context) error { return commit(ctx, t, c, tbl, "late") })
+	require.Equal(t, catalog.Rejected, catalog.Classify(err), "%v", err)
+	require.Zero(t, proxy.Count(isCommit))
+	waiting := make(chan struct{}, 1)
+	waiting <- struct{}{}
+	endsPromptly(t, waiting, func(ctx context.Context) error {
+		_, err := c.LoadTable(ctx, ident)
+		return err
+	})
+}
