@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-.PHONY: help demo build check lint vet shellcheck docs-check docs test test-long bench setup dev-up dev-down clean
+.PHONY: help demo build check lint vet shellcheck docs-check docs test test-long model bench setup dev-up dev-down clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,10 @@ test: check ## Everything that continuous integration runs: check, then all test
 
 test-long: ## The tests of "make test" and those with the build tag "long"
 	scripts/test.sh -race -tags long -timeout 60m ./...
+
+model: ## Check every configuration of the protocol's model with Spin
+	@scripts/setup.sh test
+	go run ./formal/check
 
 bench: ## Go benchmarks
 	scripts/test.sh -run '^$$' -bench . -benchmem -v ./...

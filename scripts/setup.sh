@@ -127,6 +127,7 @@ setup_test() {
 	need postgresql-15 /usr/lib/postgresql/15/bin/postgres
 	need postgresql-client-15 /usr/lib/postgresql/15/bin/pg_basebackup
 	need pgbouncer /usr/sbin/pgbouncer
+	need spin spin
 	install_missing
 	if [ ! -x "$cache/seaweedfs-$seaweed_version/weed" ]; then
 		say "installing SeaweedFS $seaweed_version"
