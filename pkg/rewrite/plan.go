@@ -76,6 +76,7 @@ type File struct {
 
 	entry   *entry
 	applied applied
+	shape   *fileShape // from the footer; nil until the file was inspected
 }
 
 // Refusal is work that was left out on purpose.

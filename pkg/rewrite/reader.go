@@ -33,7 +33,7 @@ func openRows(ctx context.Context, tbl *table.Table, files []File, o readOptions
 	if err != nil {
 		return nil, nil, err
 	}
-	runs := readRuns(files, o)
+	runs := readRuns(tbl, files, o)
 	rows := func(yield func(arrow.RecordBatch, error) bool) {
 		for _, run := range runs {
 			_, batches, err := scanner(tbl, o, run.parallel).ReadTasks(ctx, tasks(run.files, o.raw))
@@ -42,7 +42,14 @@ func openRows(ctx context.Context, tbl *table.Table, files []File, o readOptions
 
 				return
 			}
+			guard := rowGuard{}
+			if len(o.fields) == 0 {
+				guard = newRowGuard(tbl, run.files[0].Data)
+			}
 			for rec, err := range batches {
+				if err == nil {
+					err = guard.check(rec)
+				}
 				if err != nil {
 					yield(nil, fmt.Errorf("read files from %s: %w", run.files[0].Data.FilePath(), err))
 
@@ -95,13 +102,18 @@ type readRun struct {
 	parallel int
 }
 
-// readRuns cuts files into runs of small ones and single large ones.
-func readRuns(files []File, o readOptions) []readRun {
+// readRuns cuts files into runs of small ones and single large ones. A run is
+// of one partition, so that its rows can be compared with it.
+func readRuns(tbl *table.Table, files []File, o readOptions) []readRun {
 	var runs []readRun
+	var before string
 	for _, f := range files {
 		small := expansion*f.Data.FileSizeBytes() <= o.wholeBytes
 		last := len(runs) - 1
-		if small && last >= 0 && runs[last].parallel > 1 {
+		where := partitionOf(tbl, f.Data)
+		together := where == before
+		before = where
+		if small && together && last >= 0 && runs[last].parallel > 1 {
 			runs[last].files = append(runs[last].files, f)
 
 			continue
@@ -148,4 +160,14 @@ func split(deletes []iceberg.DataFile) (positional, equality, vectors []iceberg.
 	}
 
 	return positional, equality, vectors
+}
+
+// partitionOf is a file's spec and partition as one text.
+func partitionOf(tbl *table.Table, df iceberg.DataFile) string {
+	spec := tbl.Metadata().PartitionSpecByID(int(df.SpecID()))
+	if spec == nil {
+		return ""
+	}
+
+	return fmt.Sprintf("%d/%s", df.SpecID(), partitionKey(*spec, df.Partition()))
 }

@@ -151,11 +151,12 @@ func (r *Rewriter) one(ctx context.Context, tbl *table.Table, g Group) Result {
 	}
 	start := time.Now()
 	rec := &recorder{}
-	err := r.reserve(ctx, tbl, g, func(a allotment) error {
-		run := &groupRun{rewriter: r, tbl: tbl, group: g, fs: rec, allotment: a}
-
-		return run.write(ctx, &res)
-	})
+	files, err := inspect(ctx, tbl, g.Files)
+	if err == nil {
+		g.Files = files
+		res.Group = g
+		err = r.writeGroup(ctx, tbl, rec, &res)
+	}
 	res.Elapsed = time.Since(start)
 	res.created = rec.paths()
 	if err != nil {
@@ -168,6 +169,15 @@ func (r *Rewriter) one(ctx context.Context, tbl *table.Table, g Group) Result {
 	r.log(res)
 
 	return res
+}
+
+// writeGroup writes the outputs of the result's group into the result.
+func (r *Rewriter) writeGroup(ctx context.Context, tbl *table.Table, rec *recorder, res *Result) error {
+	return r.reserve(ctx, tbl, res.Group, func(a allotment) error {
+		run := &groupRun{rewriter: r, tbl: tbl, group: res.Group, fs: rec, allotment: a}
+
+		return run.write(ctx, res)
+	})
 }
 
 // reserve runs work with its share of the memory budget.
