@@ -87,7 +87,7 @@ func TestCallsEndWithTheirContextWhileATokenIsAskedFor(t *testing.T) {
 	require.Zero(t, proxy.Count(isCommit))
 	waiting := make(chan struct{}, 1)
 	waiting <- struct{}{}
-	endsPromptly(t, waiting, func(ctx context.Context) error {
+	_ = endsPromptly(t, waiting, func(ctx context.Context) error {
 		_, err := c.LoadTable(ctx, ident)
 		return err
 	})

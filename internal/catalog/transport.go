@@ -117,7 +117,7 @@ func (t *transport) commitOnce(a *attempt, req *http.Request) (*http.Response, e
 // body counts: the clock stops when it is closed.
 func (t *transport) bounded(rt *http.Transport, req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithTimeout(req.Context(), t.timeout)
-	stop := context.AfterFunc(t.done, cancel)
+	stop := context.AfterFunc(t.done, cancel) //nolint:contextcheck // the end of the transport ends its requests
 	end := func() {
 		stop()
 		cancel()
