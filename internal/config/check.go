@@ -89,6 +89,9 @@ func (f textForm) check(text string) error {
 	switch f {
 	case webAddress:
 		return checkAddress(text)
+	case tokenAddress:
+		before, _, _ := strings.Cut(text, "?")
+		return checkAddress(before)
 	case realmName:
 		if strings.Contains(text, `"`) {
 			return errors.New(`must not hold a double quote, which begins the namespace in the key of a table`)
@@ -111,10 +114,10 @@ func checkDSN(dsn string) error {
 	return nil
 }
 
-// checkAddress wants http or https, a host, and no password.
+// checkAddress wants http or https, a host, and nothing that may be a secret.
 func checkAddress(text string) error {
 	u, err := url.Parse(text)
-	shown := redactURL(text)
+	shown := redactAddress(text)
 	if strings.Contains(text, "@") {
 		shown = redacted
 	}
@@ -127,6 +130,8 @@ func checkAddress(text string) error {
 		return fmt.Errorf("%s names no host", shown)
 	case u.User != nil:
 		return errors.New("must not hold a user or a password")
+	case u.RawQuery != "" || u.Fragment != "":
+		return errors.New("must not hold anything behind a ? or #")
 	}
 	return nil
 }

@@ -92,8 +92,9 @@ func (m *merger) derive() {
 // warn collects remarks on what is allowed but may not be meant.
 func (m *merger) warn() {
 	c := m.cfg
+	c.Warnings = append(c.Warnings, m.unknownNames()...)
 	for _, name := range sortedKeys(c.Catalog.Properties) {
-		if o := c.origins["catalog.properties"]; o.Kind == FromFile && secretName(name) {
+		if o := c.origins["catalog.properties"]; o.Kind == FromFile && secretProperty(name) {
 			c.Warnings = append(c.Warnings, Violation{Key: "catalog.properties." + name, Origin: o,
 				Message: "looks like a secret and stands in the file; keep the file private or give the properties in " + envName("catalog.properties")}.String())
 		}

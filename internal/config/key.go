@@ -51,6 +51,7 @@ type textForm int
 const (
 	anyText textForm = iota
 	webAddress
+	tokenAddress // a web address that may have a query
 	realmName
 )
 
@@ -71,7 +72,7 @@ func (k *key) hasFile() bool {
 
 // envName is the name of a key in the environment.
 func envName(name string) string {
-	return "COMPACTOR_" + strings.ToUpper(strings.ReplaceAll(name, ".", "_"))
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(name, ".", "_"))
 }
 
 // flagName is the flag of a key unless the caller says otherwise.

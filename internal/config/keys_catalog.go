@@ -39,7 +39,7 @@ func catalogKeys() []*key {
 			field: func(c *Config) any { return &c.Catalog.Credential }},
 		{name: "catalog.token", doc: "Bearer token, used as it is; it is not renewed.",
 			field: func(c *Config) any { return &c.Catalog.Token }},
-		{name: "catalog.oauth2_server_uri", doc: "Where tokens are asked for with catalog.credential.", form: webAddress,
+		{name: "catalog.oauth2_server_uri", doc: "Where tokens are asked for with catalog.credential.", form: tokenAddress,
 			note: "the catalog's own /v1/oauth/tokens", field: func(c *Config) any { return &c.Catalog.OAuth2ServerURI }},
 		{name: "catalog.scope", doc: "Scope asked for with catalog.credential.", note: "catalog",
 			field: func(c *Config) any { return &c.Catalog.Scope }},

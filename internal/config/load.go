@@ -14,6 +14,10 @@ type Source struct {
 	// Env looks a name up in the environment, as os.LookupEnv does; nil means
 	// an empty environment. A variable that is set but empty counts as unset.
 	Env func(string) (string, bool)
+	// Environ lists the names in the environment, alone or as os.Environ writes
+	// them. Those that look like settings and are none give a warning; nil gives
+	// none.
+	Environ []string
 	// Flags are the values given on the command line, by key ("claim.mode",
 	// "defaults.compact.target_file_size"). Secrets are refused here.
 	Flags map[string]string

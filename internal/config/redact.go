@@ -25,7 +25,7 @@ func RedactDSN(dsn string) string {
 	}
 	parts := make([]string, len(pairs))
 	for i, p := range pairs {
-		if secretName(p.name) {
+		if secretName(p.name) || urlWithPassword(p.value) {
 			p.value = urlRedacted
 		}
 		parts[i] = p.name + "=" + quoteKeyword(p.value)
@@ -42,11 +42,21 @@ func dsnHasPassword(dsn string) bool {
 	}
 	pairs, ok := parseKeywords(dsn)
 	for _, p := range pairs {
-		if secretName(p.name) {
+		if secretName(p.name) || urlWithPassword(p.value) {
 			return true
 		}
 	}
 	return !ok
+}
+
+// urlWithPassword says whether the value of a keyword is a connection string
+// of its own with a password, which dbname may be.
+func urlWithPassword(value string) bool {
+	if !strings.Contains(value, "://") {
+		return false
+	}
+	u, ok := parseURL(value)
+	return !ok || hasPassword(u)
 }
 
 func isPostgresURL(dsn string) bool {
@@ -56,6 +66,12 @@ func isPostgresURL(dsn string) bool {
 // keyword is one name=value of a keyword connection string.
 type keyword struct{ name, value string }
 
+// isKeyword says whether the name is spelled like one of libpq's. Anything else,
+// such as the beginning of a URL of another program, is not understood.
+func isKeyword(name string) bool {
+	return name != "" && !strings.ContainsFunc(name, func(r rune) bool { return r != '_' && (r < 'a' || r > 'z') })
+}
+
 // parseKeywords takes a keyword connection string apart as libpq does: spaces
 // around =, values in single quotes, backslash escapes the next character.
 func parseKeywords(dsn string) ([]keyword, bool) {
@@ -64,7 +80,7 @@ func parseKeywords(dsn string) ([]keyword, bool) {
 	for rest != "" {
 		name, after, found := strings.Cut(rest, "=")
 		name = strings.Trim(name, keywordSpace)
-		if !found || name == "" || strings.ContainsAny(name, keywordSpace+"'\\") {
+		if !found || !isKeyword(name) {
 			return nil, false
 		}
 		value, tail, ok := keywordValue(strings.TrimLeft(after, keywordSpace))
@@ -161,6 +177,41 @@ func redactURL(text string) string {
 	return u.String()
 }
 
+// redactAddress returns the text of an address without user, password, query
+// values and fragment, each of which may be a secret.
+func redactAddress(text string) string {
+	text, _, fragment := strings.Cut(text, "#")
+	text, query, _ := strings.Cut(text, "?")
+	out := redactURL(text)
+	if u, ok := parseURL(text); ok && u.User != nil {
+		if _, set := u.User.Password(); !set {
+			u.User = url.User(urlRedacted)
+			out = u.String()
+		}
+	}
+	if query != "" {
+		out += "?" + redactQuery(query)
+	}
+	if fragment {
+		out += "#" + urlRedacted
+	}
+	return out
+}
+
+// redactQuery replaces every value of a query; what has no name is a value.
+func redactQuery(query string) string {
+	pairs := strings.Split(query, "&")
+	for i, pair := range pairs {
+		name, _, found := strings.Cut(pair, "=")
+		if !found {
+			pairs[i] = urlRedacted
+			continue
+		}
+		pairs[i] = name + "=" + urlRedacted
+	}
+	return strings.Join(pairs, "&")
+}
+
 // hasPassword says whether the URL carries a password, in front of the host
 // or as a query value.
 func hasPassword(u *url.URL) bool {
@@ -175,6 +226,13 @@ func hasPassword(u *url.URL) bool {
 		}
 	}
 	return false
+}
+
+// secretProperty says whether a property of this name carries a secret. Every
+// header does: which of them a server takes as a key cannot be known.
+func secretProperty(name string) bool {
+	n := strings.ToLower(name)
+	return secretName(name) || strings.HasPrefix(n, "header.") || strings.Contains(n, ".header.")
 }
 
 // secretName says whether a setting of this name carries a secret. It errs on

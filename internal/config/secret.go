@@ -54,12 +54,12 @@ func (d DSN) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 // MarshalYAML writes the redacted string.
 func (d DSN) MarshalYAML() (any, error) { return d.String(), nil }
 
-// URL is an address. It prints without a password and without the values of
-// query parameters that carry one.
+// URL is an address. It prints without user and password and without the
+// values of its query.
 type URL string
 
-// String returns the address with its passwords redacted.
-func (u URL) String() string { return redactURL(string(u)) }
+// String returns the address with all that may be a secret redacted.
+func (u URL) String() string { return redactAddress(string(u)) }
 
 // Format prints the redacted address whatever the verb.
 func (u URL) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, u.String()) }
@@ -81,10 +81,13 @@ func (p Properties) Reveal() map[string]string { return maps.Clone(map[string]st
 func (p Properties) Redacted() map[string]string {
 	out := make(map[string]string, len(p))
 	for name, value := range p {
-		if secretName(name) {
+		if secretProperty(name) {
 			value = Secret(value).String()
 		}
-		out[name] = redactURL(value)
+		if strings.Contains(value, "://") {
+			value = redactAddress(value)
+		}
+		out[name] = value
 	}
 	return out
 }

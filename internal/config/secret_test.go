@@ -106,24 +106,69 @@ storage: {s3: {access_key_id: AKIA}}
 
 func TestRedactDSN(t *testing.T) {
 	for in, want := range map[string]string{
-		"":                                    "",
-		"host=db user=me":                     "host=db user=me",
-		"host=db password=p":                  "host=db password=REDACTED",
-		`host=db password='a b\' c' user=me`:  "host=db password=REDACTED user=me",
-		`host = db  password = a\ b`:          "host=db password=REDACTED",
-		"postgres://me:p@db:5432/lake?a=b":    "postgres://me:REDACTED@db:5432/lake?a=b",
-		"postgresql://db/lake?password=p&a=b": "postgresql://db/lake?a=b&password=REDACTED",
-		"postgres://me@db/lake":               "postgres://me@db/lake",
-		"postgres://me:p/q@db/lake":           redacted,
-		"postgres://me:1/2@db/lake":           redacted,
-		"postgres://me:1#2@db/lake":           redacted,
-		"postgres://db/lake?password=%zz":     redacted,
-		"host=db password='open":              redacted,
-		"just-a-password":                     redacted,
-		`host=db password=x\`:                 redacted,
+		"":                                         "",
+		"host=db user=me":                          "host=db user=me",
+		"host=db password=p":                       "host=db password=REDACTED",
+		`host=db password='a b\' c' user=me`:       "host=db password=REDACTED user=me",
+		`host = db  password = a\ b`:               "host=db password=REDACTED",
+		"postgres://me:p@db:5432/lake?a=b":         "postgres://me:REDACTED@db:5432/lake?a=b",
+		"postgresql://db/lake?password=p&a=b":      "postgresql://db/lake?a=b&password=REDACTED",
+		"postgres://me@db/lake":                    "postgres://me@db/lake",
+		"postgres://me:p/q@db/lake":                redacted,
+		"postgres://me:1/2@db/lake":                redacted,
+		"postgres://me:1#2@db/lake":                redacted,
+		"postgres://db/lake?password=%zz":          redacted,
+		"host=db password='open":                   redacted,
+		"just-a-password":                          redacted,
+		`host=db password=x\`:                      redacted,
+		"jdbc:postgresql://h/db?user=u&password=x": redacted,
+		"PGPASSWORD=x host=db":                     redacted,
+		"dbname=postgres://u:x@h/db user=me":       "dbname=REDACTED user=me",
+		"dbname=postgres://u@h/db?password=x":      "dbname=REDACTED",
 	} {
 		assert.Equal(t, want, RedactDSN(in), in)
 	}
+}
+
+func TestAConnectionStringOfAnotherProgramIsRefusedWithoutShowingIt(t *testing.T) {
+	for _, dsn := range []string{"jdbc:postgresql://h/db?user=u&password=hush", "Server=h;Password=hush", "mysql://u:hush@h/db"} {
+		s := source(minimal)
+		s.Env = env(map[string]string{"COMPACTOR_CLAIM_POSTGRES": dsn})
+		got := loadFails(t, s)
+		assert.Equal(t, []string{"environment COMPACTOR_CLAIM_POSTGRES: claim.postgres: is neither a postgres:// URL nor keywords such as " +
+			"host=db dbname=lake user=compactor"}, got, dsn)
+		c, _ := Load(s)
+		assert.Equal(t, redacted, c.Claim.Postgres.String())
+	}
+}
+
+func TestAddressesPrintWithoutWhatMayBeASecret(t *testing.T) {
+	for in, want := range map[string]string{
+		"http://h:1/p":               "http://h:1/p",
+		"http://h/p?code=hush&a=b":   "http://h/p?code=REDACTED&a=REDACTED",
+		"http://h/p?hush":            "http://h/p?REDACTED",
+		"http://h/p?a=%zz":           "http://h/p?a=REDACTED",
+		"http://hush@h/p#hush":       "http://REDACTED@h/p#REDACTED",
+		"http://u:hush@h/p":          "http://u:REDACTED@h/p",
+		"http://u:hush#x@h/p":        "(redacted)#REDACTED",
+		"/var/lib/catalog.db?k=hush": "/var/lib/catalog.db?k=REDACTED",
+		"/var/lib/catalog.db":        "/var/lib/catalog.db",
+	} {
+		assert.Equal(t, want, URL(in).String(), in)
+	}
+	got := loadFails(t, source("catalog: {uri: \"http://cat:8181/x?code=hush\"}\nmetrics: {pushgateway: \"http://push/?code=hush\"}\n"))
+	assert.Equal(t, []string{"c.yaml:1: catalog.uri: must not hold anything behind a ? or #",
+		"c.yaml:2: metrics.pushgateway: must not hold anything behind a ? or #"}, got)
+
+	s := source(minimal + "  oauth2_server_uri: http://id/token?policy=hush\n")
+	s.Env = env(map[string]string{"COMPACTOR_CATALOG_CREDENTIAL": "id:x"})
+	assert.Equal(t, "http://id/token?policy=REDACTED", mustLoad(t, s).Catalog.OAuth2ServerURI.String(), "a token endpoint may have a query")
+}
+
+func TestEveryHeaderPropertyIsRedacted(t *testing.T) {
+	p := Properties{"header.X-Tenant-Key": "hush", "Header.x-uri": "hush", "rest.header.x": "hush", "plain": "shown", "u": "http://h/?x=hush"}
+	assert.NotContains(t, p.String(), "hush")
+	assert.Contains(t, p.String(), "plain=shown")
 }
 
 func FuzzRedactDSN(f *testing.F) {
