@@ -17,6 +17,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -155,7 +156,8 @@ func await(what string, probe func() (bool, error)) error {
 	}
 }
 
-// describe prints settings to paste into a shell and into a configuration file.
+// describe prints settings to paste into a shell and a configuration file that goes with them. Secrets stand in the shell's part
+// alone: the program refuses them in the file.
 func describe(out io.Writer, path string, state *testenv.State) error {
 	lake := state.Lake
 	_, err := fmt.Fprintf(out, `Servers are running (process %[1]d); scripts/dev-down.sh stops them.
@@ -164,25 +166,32 @@ Let go test use them:
   export %[2]s=%[3]s
 
 PostgreSQL 15:
-  psql '%[4]s'
+  psql %[4]s
 
-As a configuration file of compactor:
+For compactor, the secrets in the environment:
+  export COMPACTOR_CATALOG_CREDENTIAL=%[5]s
+  export COMPACTOR_STORAGE_S3_SECRET_ACCESS_KEY=%[6]s
+  export COMPACTOR_CLAIM_POSTGRES=%[4]s
+
+and the rest in a configuration file:
   catalog:
     type: rest
-    uri: %[5]s
-    warehouse: %[6]s
-    credential: %[7]s:%[8]s
+    uri: %[7]s
+    warehouse: %[8]s
   storage:
     s3:
       endpoint: %[9]s
       region: %[10]s
       url_style: path
-      access_key_id: %[7]s
-      secret_access_key: %[8]s
+      access_key_id: %[11]s
   claim:
     mode: advisory
-    postgres: %[4]s
-`, state.Pid, testenv.StateVariable, path, state.PostgresDSN, lake.CatalogURI, lake.Warehouse,
-		lake.AccessKey, lake.SecretKey, lake.S3Endpoint, lake.Region)
+`, state.Pid, testenv.StateVariable, quote(path), quote(state.PostgresDSN), quote(lake.AccessKey+":"+lake.SecretKey), quote(lake.SecretKey),
+		lake.CatalogURI, lake.Warehouse, lake.S3Endpoint, lake.Region, lake.AccessKey)
 	return err
+}
+
+// quote writes a word so that a shell reads it as it is.
+func quote(word string) string {
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
