@@ -17,6 +17,7 @@ import (
 type environment struct {
 	args   []string
 	getenv func(string) (string, bool)
+	stdin  io.Reader // for a command under a claim
 	stdout io.Writer
 	stderr io.Writer
 }
@@ -53,7 +54,7 @@ func newApp(env environment) *cli.App {
 		Flags:       commonFlags(),
 		Commands: []*cli.Command{
 			compactCommand(env), manifestsCommand(env), expireCommand(env), orphansCommand(env), runCommand(env),
-			configCommand(env), demoCommand(env), versionCommand(env),
+			claimCommand(env), configCommand(env), demoCommand(env), versionCommand(env),
 		},
 		// The codes come from errors and main ends the process.
 		ExitErrHandler: func(*cli.Context, error) {},
@@ -70,7 +71,9 @@ func newApp(env environment) *cli.App {
 
 // prepare gives a command what all commands share.
 func prepare(c *cli.Command) {
-	c.OnUsageError = onUsageError
+	if c.OnUsageError == nil {
+		c.OnUsageError = onUsageError
+	}
 	c.HideHelpCommand = true
 	for _, sub := range c.Subcommands {
 		prepare(sub)

@@ -55,6 +55,10 @@ const exitFailed = 1
 
 // exitCode is the only way from an error to the status of the process.
 func exitCode(err error) int {
+	var s *commandStatus
+	if errors.As(err, &s) {
+		return s.code
+	}
 	for _, r := range exitRules() {
 		if r.matches(err) {
 			return r.code

@@ -13,6 +13,7 @@ func main() {
 	err := run(ctx, environment{
 		args:   os.Args,
 		getenv: os.LookupEnv,
+		stdin:  os.Stdin,
 		stdout: os.Stdout,
 		stderr: os.Stderr,
 	})

@@ -49,29 +49,43 @@ func openSession(c *cli.Context, env environment, dryRun bool) (*session, error)
 	}
 	s.log.Debug().Str("config", s.cfg.Path).Int64("memory", s.memory).Int("parallel", s.parallel).Msg("start")
 	if !dryRun {
-		if err := s.cfg.ValidateClaim(); err != nil {
+		if err := s.openClaim(c.Context); err != nil {
 			s.close()
 
-			return nil, &usageError{err}
+			return nil, err
 		}
-		claimer, err := claim.Open(c.Context, s.claimConfig())
-		if err != nil {
-			s.close()
-
-			return nil, fmt.Errorf("open claim: %w", err)
-		}
-		s.claimer = claimer
-		s.log.Info().Str("claim_mode", string(claimer.Mode())).Msg("claim authority reached")
 	}
-	cat, err := catalog.Open(c.Context, s.catalogOptions())
-	if err != nil {
+	if err := s.openCatalog(c.Context); err != nil {
 		s.close()
 
-		return nil, fmt.Errorf("open catalog: %w", err)
+		return nil, err
+	}
+
+	return s, nil
+}
+
+func (s *session) openClaim(ctx context.Context) error {
+	if err := s.cfg.ValidateClaim(); err != nil {
+		return &usageError{err}
+	}
+	claimer, err := claim.Open(ctx, s.claimConfig())
+	if err != nil {
+		return fmt.Errorf("open claim: %w", err)
+	}
+	s.claimer = claimer
+	s.log.Info().Str("claim_mode", string(claimer.Mode())).Msg("claim authority reached")
+
+	return nil
+}
+
+func (s *session) openCatalog(ctx context.Context) error {
+	cat, err := catalog.Open(ctx, s.catalogOptions())
+	if err != nil {
+		return fmt.Errorf("open catalog: %w", err)
 	}
 	s.catalog = cat
 
-	return s, nil
+	return nil
 }
 
 func (s *session) configure(c *cli.Context, env environment) error {
@@ -117,6 +131,11 @@ func limitHeap(env environment, memory int64) {
 }
 
 func loadConfig(c *cli.Context, env environment) (*config.Config, error) {
+	return readConfig(c, env, false)
+}
+
+// readConfig loads the configuration; noCatalog lets it be one without a catalog.
+func readConfig(c *cli.Context, env environment, noCatalog bool) (*config.Config, error) {
 	path, ok := lookup(c, "config")
 	if ok && path == "" {
 		return nil, usagef("--config has an empty value; name a file, or leave the flag out")
@@ -128,7 +147,7 @@ func loadConfig(c *cli.Context, env environment) (*config.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := config.Load(config.Source{Path: path, Env: env.getenv, Flags: values, FlagNames: names, ReadFile: os.ReadFile})
+	cfg, err := config.Load(config.Source{Path: path, Env: env.getenv, Flags: values, FlagNames: names, ReadFile: os.ReadFile, CatalogOptional: noCatalog})
 	if err != nil {
 		return nil, &usageError{err}
 	}
@@ -233,7 +252,7 @@ type claimAdapter struct{ session *session }
 
 func (a claimAdapter) Acquire(ctx context.Context, ident table.Identifier) (maintenance.Claim, error) {
 	s := a.session
-	key := claim.Key{Realm: s.cfg.Claim.Realm, Namespace: ident[:len(ident)-1], Table: ident[len(ident)-1]}
+	key := s.claimKey(ident)
 	log := s.log.With().Str("claim_key", key.String()).Logger()
 	held, err := s.claimer.Acquire(ctx, key, claim.AcquireOptions{
 		Timeout: time.Duration(s.cfg.Claim.Timeout),
@@ -252,6 +271,12 @@ func (a claimAdapter) Acquire(ctx context.Context, ident table.Identifier) (main
 	log.Debug().Str("ticket", held.Ticket()).Dur("waited", held.Waited()).Msg("claim granted")
 
 	return heldClaim{held}, nil
+}
+
+// claimKey is the key of a table; ident holds its names as the catalog returned
+// them, where there is one.
+func (s *session) claimKey(ident table.Identifier) claim.Key {
+	return claim.Key{Realm: s.cfg.Claim.Realm, Namespace: ident[:len(ident)-1], Table: ident[len(ident)-1]}
 }
 
 // heldClaim names a loss in maintenance's words.

@@ -35,7 +35,8 @@ type Config struct {
 	// Warnings are remarks an operator should see that do not stop a run.
 	Warnings []string
 
-	origins map[string]Origin
+	origins         map[string]Origin
+	catalogOptional bool
 }
 
 // Catalog is the Iceberg catalog. Units, defaults and ranges of all fields
@@ -210,3 +211,6 @@ func Default() *Config {
 
 // Origin returns where the value of a key, such as "claim.mode", came from.
 func (c *Config) Origin(key string) Origin { return c.origins[key] }
+
+// HasCatalog says whether a catalog is configured.
+func (c *Config) HasCatalog() bool { return c.Catalog.URI != "" || c.Catalog.Type == catalogGlue }

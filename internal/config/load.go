@@ -24,6 +24,9 @@ type Source struct {
 	// FlagNames are the flags as the operator knows them, by key, without the
 	// dashes; a key that is missing here is called after itself ("claim-mode").
 	FlagNames map[string]string
+	// CatalogOptional lets a configuration that names no catalog pass, for
+	// programs that can do without; HasCatalog then says whether there is one.
+	CatalogOptional bool
 	// ReadFile reads the configuration file and the files with secrets; nil
 	// means os.ReadFile.
 	ReadFile func(string) ([]byte, error)
@@ -51,7 +54,7 @@ func Load(src Source) (*Config, error) {
 	}
 	f, violations := parseFile(src.Path, text)
 	m := &merger{src: src, file: f, known: newSchema(allKeys()), violations: violations}
-	m.cfg = &Config{Form: f.form, Path: src.Path, Warnings: f.warnings, origins: map[string]Origin{}}
+	m.cfg = &Config{Form: f.form, Path: src.Path, Warnings: f.warnings, origins: map[string]Origin{}, catalogOptional: src.CatalogOptional}
 	m.checkFlags()
 	m.merge()
 	m.tables()

@@ -61,6 +61,10 @@ func (c *Config) complain(v *Violations, name, format string, args ...any) {
 // checkCatalog checks what belongs together in the catalog.
 func (c *Config) checkCatalog(v *Violations) {
 	cat := &c.Catalog
+	if c.catalogOptional && !c.HasCatalog() {
+		c.checkRealm(v)
+		return
+	}
 	switch cat.Type {
 	case catalogREST:
 		c.require(v, "catalog.uri", string(cat.URI), "the base address of the catalog, such as http://lakekeeper:8181/catalog")
