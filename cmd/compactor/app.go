@@ -43,15 +43,16 @@ func run(ctx context.Context, env environment) error {
 
 func newApp(env environment) *cli.App {
 	app := &cli.App{
-		Name:        "compactor",
-		Usage:       "keep Apache Iceberg tables healthy, under the table's claim",
-		UsageText:   "compactor [global flags] COMMAND [flags] TABLE...",
+		Name:  "compactor",
+		Usage: "keep Apache Iceberg tables healthy, under the table's claim",
+		UsageText: "compactor [global flags] COMMAND [flags] TABLE...\n" +
+			"compactor --config FILE --table [SCHEMA.]NAME [--dry-run] …   (ColdFront's command line)",
 		Description: "TABLE is namespace.table. Secrets are never flags: set them in the environment or in files.",
 		Version:     version.Get().String(),
 		Writer:      env.stdout,
 		ErrWriter:   env.stderr,
 		HideVersion: true,
-		Flags:       commonFlags(),
+		Flags:       append(commonFlags(), coldFrontFlags()...),
 		Commands: []*cli.Command{
 			compactCommand(env), manifestsCommand(env), expireCommand(env), orphansCommand(env), runCommand(env),
 			claimCommand(env), configCommand(env), demoCommand(env), versionCommand(env),
@@ -59,7 +60,8 @@ func newApp(env environment) *cli.App {
 		// The codes come from errors and main ends the process.
 		ExitErrHandler: func(*cli.Context, error) {},
 		OnUsageError:   onUsageError,
-		Action:         withoutCommand,
+		Before:         notColdFront,
+		Action:         func(c *cli.Context) error { return withoutCommand(c, env) },
 	}
 	app.CustomAppHelpTemplate = cli.AppHelpTemplate + exitCodeHelp()
 	for _, c := range app.Commands {
@@ -103,16 +105,20 @@ func onUsageError(c *cli.Context, err error, _ bool) error {
 }
 
 // withoutCommand runs when no command matched.
-func withoutCommand(c *cli.Context) error {
-	if !c.Args().Present() {
-		if err := cli.ShowAppHelp(c); err != nil {
-			return fmt.Errorf("show help: %w", err)
-		}
-
-		return usagef("no command given")
+func withoutCommand(c *cli.Context, env environment) error {
+	switch {
+	case isOn(c, "version"):
+		return printVersion(env.stdout)
+	case c.Args().Present():
+		return usagef("unknown command %q; see compactor --help", c.Args().First())
+	case asColdFront(c):
+		return runColdFront(c, env)
+	}
+	if err := cli.ShowAppHelp(c); err != nil {
+		return fmt.Errorf("show help: %w", err)
 	}
 
-	return usagef("unknown command %q; see compactor --help", c.Args().First())
+	return usagef("no command given")
 }
 
 var errNoTable = errors.New("no TABLE given; name it as namespace.table")
@@ -134,9 +140,22 @@ func tables(c *cli.Context) ([][]string, error) {
 	return out, nil
 }
 
-// parseTable splits namespace.table. A part that holds a dot is written in
-// double quotes, with "" for a quote inside it.
+// parseTable reads namespace.table.
 func parseTable(arg string) ([]string, error) {
+	parts, err := splitTable(arg)
+	if err != nil {
+		return nil, err
+	}
+	if len(parts) < 2 {
+		return nil, usagef("TABLE %q has no namespace; write namespace.table", arg)
+	}
+
+	return parts, nil
+}
+
+// splitTable splits a name at its dots. A part that holds a dot is written in
+// double quotes, with "" for a quote inside it.
+func splitTable(arg string) ([]string, error) {
 	var parts []string
 	var part strings.Builder
 	quoted, opened := false, false
@@ -165,9 +184,6 @@ func parseTable(arg string) ([]string, error) {
 		if p == "" {
 			return nil, usagef("TABLE %q: write namespace.table; an empty name is not allowed", arg)
 		}
-	}
-	if len(parts) < 2 {
-		return nil, usagef("TABLE %q has no namespace; write namespace.table", arg)
 	}
 
 	return parts, nil

@@ -15,6 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"compactor/pkg/claim"
+	"compactor/pkg/maintenance"
 )
 
 // The statuses with which `claim exec` reports its own failures, as env(1) does.
@@ -54,7 +55,7 @@ func claimExecCommand(env environment) *cli.Command {
 		}, claimFlagSet()...),
 		OnUsageError: func(c *cli.Context, err error, sub bool) error { return ownFailure(onUsageError(c, err, sub)) },
 		Action: func(c *cli.Context) error {
-			err := claimExec(c, env)
+			err := claimExec(c.Context, c, env)
 			if errors.Is(err, claim.ErrHeld) {
 				return &commandStatus{code: c.Int("conflict-exit-code"), err: err}
 			}
@@ -131,7 +132,7 @@ func parseExec(c *cli.Context) (execRequest, error) {
 // found, the authority reached, the claim taken, the command run, the claim
 // verified once more and given back. Killed at any point, the session ends and
 // with it the claim; the command does not outlive this process.
-func claimExec(c *cli.Context, env environment) error {
+func claimExec(ctx context.Context, c *cli.Context, env environment) error {
 	r, err := parseExec(c)
 	if err != nil {
 		return err
@@ -141,28 +142,28 @@ func claimExec(c *cli.Context, env environment) error {
 		return err
 	}
 	defer s.close()
-	ident, _, err := s.spelling(c.Context, r.table)
+	ident, _, err := s.spelling(ctx, r.table)
 	if err != nil {
 		return err
 	}
 	// A signal ends the wait; once the claim is held signals are the command's.
-	waiting, detach := detachable(c.Context)
+	waiting, detach := detachable(ctx)
 	held, err := claimAdapter{session: s}.Acquire(waiting, ident)
 	if err != nil {
 		return fmt.Errorf("%s: %w", strings.Join(ident, "."), err)
 	}
-	defer s.giveBack(held)
+	defer s.giveBack(context.WithoutCancel(ctx), held)
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, forwarded()...)
 	defer signal.Stop(signals)
 	if err := detach(); err != nil {
 		return err
 	}
-	status, err := s.supervise(r, env).run(held.Context(), signals)
+	status, err := s.supervise(r, env).run(held.Context(), signals) //nolint:contextcheck // The claim's own context: it ends when the claim is lost.
 	if err != nil {
 		return err
 	}
-	verifying, cancel := context.WithTimeout(context.WithoutCancel(c.Context), time.Minute)
+	verifying, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	if _, err := held.Verify(verifying); err != nil {
 		return fmt.Errorf("command ended with status %d, but the claim did not last until then: %w", status, err)
@@ -185,8 +186,8 @@ func (s *session) supervise(r execRequest, env environment) *supervised {
 
 // giveBack releases the claim. When PostgreSQL does not confirm, the end of the
 // session does the same, so that it is no failure of the command.
-func (s *session) giveBack(held interface{ Release(context.Context) error }) {
-	if err := held.Release(context.Background()); err != nil {
+func (s *session) giveBack(ctx context.Context, held maintenance.Claim) {
+	if err := held.Release(ctx); err != nil {
 		s.log.Warn().Err(err).Msg("release claim")
 	}
 }

@@ -356,7 +356,7 @@ func TestTargetComesFromTheTableUnlessAskedOtherwise(t *testing.T) {
 func TestHelpNamesDefaultsUnitsAndExitCodes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for _, args := range [][]string{{"--help"}, {"compact", "--help"}, {"orphans", "--help"}, {"run", "--help"}, {"config", "show", "--help"}, {"config", "validate", "--help"}, {"demo", "--help"}, {"version", "--help"}} {
+	for _, args := range [][]string{{"--help"}, {"compact", "--help"}, {"orphans", "--help"}, {"run", "--help"}, {"config", "show", "--help"}, {"config", "validate", "--help"}, {"demo", "--help"}, {"version", "--help"}, {"claim", "status", "--help"}, {"claim", "exec", "--help"}} {
 		r := w.compactor(args...)
 		require.Equal(t, 0, r.code, "%v: %s", args, r.stderr)
 		for _, rule := range exitRules() {

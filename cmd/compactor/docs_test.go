@@ -59,10 +59,12 @@ func flagReference() string {
 	var b strings.Builder
 	b.WriteString("### Flags of every command\n\n")
 	common := map[string]bool{}
-	for _, f := range app.Flags {
+	for _, f := range commonFlags() {
 		common[f.Names()[0]] = true
 	}
-	writeFlags(&b, app.Flags, nil)
+	writeFlags(&b, commonFlags(), nil)
+	b.WriteString("\n### compactor without a command\n\nThe command line of ColdFront's own compactor.\n\n")
+	writeFlags(&b, coldFrontFlags(), nil)
 	for _, c := range app.Commands {
 		writeCommand(&b, "compactor", c, common)
 	}

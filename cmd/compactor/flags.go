@@ -26,7 +26,7 @@ func catalogFlags() []keyFlag {
 
 func claimFlags() []keyFlag {
 	return []keyFlag{
-		{"claim-mode", "claim.mode", "claim `MODE`: auto, coldfront, advisory, file or none"},
+		{"claim-mode", "claim.mode", "claim `MODE`: auto, coldfront, bakery, advisory, file or none"},
 		{"claim-realm", "claim.realm", "`REALM` of the claim's key (default: the warehouse name)"},
 		{"claim-dir", "claim.dir", "`DIR` of the lock files in mode file"},
 		{"claim-pooler", "claim.pooler", "`WHAT` to do about a connection pooler: refuse or session"},
@@ -167,6 +167,7 @@ func configKeys(c *cli.Context) (values, names map[string]string, err error) {
 			values[def.key] = v
 		}
 	}
+	coldFrontKeys(c, values, names)
 
 	return values, names, nil
 }

@@ -26,6 +26,9 @@ type supervised struct {
 	log      zerolog.Logger
 }
 
+// ending is the end of a command, with what the wait for it returned.
+type ending struct{ err error }
+
 // forwarded lists the signals that are passed on: those that a program may be
 // told something with, except the ones that this process was told to ignore.
 func forwarded() []os.Signal {
@@ -56,8 +59,8 @@ func (p *supervised) run(held context.Context, signals <-chan os.Signal) (status
 	}
 	for {
 		select {
-		case err := <-ended:
-			return p.status(err)
+		case e := <-ended:
+			return p.status(e.err)
 		case s := <-signals:
 			p.forward(s)
 		case <-held.Done():
@@ -70,16 +73,16 @@ func (p *supervised) run(held context.Context, signals <-chan os.Signal) (status
 
 // start starts the command from a thread that stays until the command has ended:
 // the kernel takes the end of the thread for that of the parent.
-func (p *supervised) start() (ended <-chan error, err error) {
+func (p *supervised) start() (ended <-chan ending, err error) {
 	p.cmd.SysProcAttr = bound(p.ownGroup)
-	started, done := make(chan error), make(chan error, 1)
+	started, done := make(chan error), make(chan ending, 1)
 	go func() {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := p.cmd.Start()
 		started <- err
 		if err == nil {
-			done <- p.cmd.Wait()
+			done <- ending{p.cmd.Wait()}
 		}
 	}()
 
@@ -111,7 +114,7 @@ func (p *supervised) kill(sig syscall.Signal) {
 
 // end makes the command end: it may tidy up for a while, then it is killed, and
 // with it what is left of its group. Signals that arrive meanwhile change nothing.
-func (p *supervised) end(ended <-chan error, signals <-chan os.Signal) {
+func (p *supervised) end(ended <-chan ending, signals <-chan os.Signal) {
 	p.log.Error().Dur("grace", p.grace).Msg("the claim is lost: the command is told to end")
 	p.kill(syscall.SIGTERM)
 	p.kill(syscall.SIGCONT)

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/urfave/cli/v2"
@@ -27,8 +28,8 @@ func versionCommand(env environment) *cli.Command {
 			if format == outputJSON {
 				return writeJSON(env.stdout, info)
 			}
-			if _, err := fmt.Fprintf(env.stdout, "compactor %s\n", info); err != nil {
-				return fmt.Errorf("write version: %w", err)
+			if err := printVersion(env.stdout); err != nil {
+				return err
 			}
 			paths := make([]string, 0, len(info.Libraries))
 			for path := range info.Libraries {
@@ -44,6 +45,15 @@ func versionCommand(env environment) *cli.Command {
 			return nil
 		},
 	}
+}
+
+// printVersion prints the one line that --version does.
+func printVersion(w io.Writer) error {
+	if _, err := fmt.Fprintf(w, "compactor %s\n", version.Get()); err != nil {
+		return fmt.Errorf("write version: %w", err)
+	}
+
+	return nil
 }
 
 func writeJSON(w interface{ Write([]byte) (int, error) }, v any) error {
