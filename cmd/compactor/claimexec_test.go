@@ -156,7 +156,7 @@ func TestClaimExecClaimLost(t *testing.T) {
 		"the command tidies up":       {`trap "echo tidied; exit 0" TERM; sleep 600 & echo $! ready; wait`, nil, "tidied", 0},
 		"the command ignores it":      {`trap "" TERM; sleep 600 & echo $! ready; wait; wait`, []string{"--grace", "1s"}, "", time.Second},
 		"a child of it ignores it":    {`(trap "" TERM; exec sleep 600) & echo $! ready; trap "exit 0" TERM; wait`, nil, "", 0},
-		"the command is stopped":      {`sleep 600 & echo $! ready; kill -STOP $$; wait`, nil, "", 0},
+		"the command is stopped":      {`sleep 600 & echo $! ready; kill -STOP $$; wait`, []string{"--grace", "1m"}, "", 0},
 		"there is no patience at all": {`trap "" TERM; sleep 600 & echo $! ready; wait; wait`, []string{"--grace", "0s"}, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
