@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -100,8 +101,9 @@ func asColdFront(c *cli.Context) bool {
 
 // coldFrontRequest is a checked command line of ColdFront's form.
 type coldFrontRequest struct {
-	table table.Identifier
-	opts  maintenance.CompactOptions
+	table   table.Identifier
+	opts    maintenance.CompactOptions
+	orphans bool
 }
 
 func parseColdFront(c *cli.Context) (coldFrontRequest, error) {
@@ -122,12 +124,10 @@ func parseColdFront(c *cli.Context) (coldFrontRequest, error) {
 	case len(parts) > 2:
 		return r, usagef("--table %s: write [schema.]name; ColdFront's namespaces have one level", name)
 	}
-	for _, step := range []string{coldFrontExpire, coldFrontOrphans} {
-		if isOn(c, step) {
-			return r, usagef("--%s is not in this version", step)
-		}
+	if isOn(c, coldFrontExpire) {
+		return r, usagef("--%s is not in this version", coldFrontExpire)
 	}
-	r.table = parts
+	r.table, r.orphans = parts, isOn(c, coldFrontOrphans)
 	r.opts = maintenance.CompactOptions{DryRun: isOn(c, "dry-run"), OnConflict: maintenance.ConflictFails}
 
 	return r, nil
@@ -159,7 +159,7 @@ func runColdFront(c *cli.Context, env environment) error {
 	rep := maintenance.Report{
 		Program: "compactor", Version: version.Get().Version, RunID: s.runID, StartedAt: s.started, DryRun: r.opts.DryRun,
 	}
-	tr, failure := s.compactTable(c.Context, r.table, r.opts, true)
+	tr, failure := s.coldFrontSteps(c.Context, r)
 	rep.Tables, rep.FinishedAt = append(rep.Tables, tr), time.Now().UTC()
 	s.progress.Close()
 	if format == outputText {
@@ -177,13 +177,35 @@ func runColdFront(c *cli.Context, env environment) error {
 	return nil
 }
 
+// coldFrontSteps compacts, and then removes orphans if that was asked for. A table
+// that was refused for compaction is still cleaned; after a conflict, an unknown
+// answer, a lost claim, a failed check or a signal nothing more touches it.
+func (s *session) coldFrontSteps(ctx context.Context, r coldFrontRequest) (maintenance.TableReport, error) {
+	out, failure := s.compactTable(ctx, r.table, r.opts, true)
+	if !r.orphans || out.Error != "" {
+		return out, failure
+	}
+	switch exitCode(failure) {
+	case 4, 5, 11, 12, 130, 143:
+		return out, failure
+	}
+	orphans, err := s.orphansOfTable(ctx, r.table, orphanChoice{OrphanOptions: maintenance.OrphanOptions{DryRun: r.opts.DryRun}})
+	out.Steps, out.Error = append(out.Steps, orphans.Steps...), orphans.Error
+
+	return out, worst([]error{failure, err})
+}
+
 // writeColdFront says in one line per step what scripts around ColdFront's
-// compactor look for: whether there is something to compact, in how many groups.
+// compactor look for: whether there is something to compact, in how many groups,
+// and how many orphans there are.
 func writeColdFront(w io.Writer, t maintenance.TableReport) error {
 	for _, s := range t.Steps {
 		line := ""
-		if s.Step == maintenance.StepCompact {
+		switch s.Step {
+		case maintenance.StepCompact:
 			line = coldFrontCompact(s)
+		case maintenance.StepOrphans:
+			line = coldFrontOrphansLine(s)
 		}
 		if line == "" {
 			continue
@@ -213,5 +235,19 @@ func coldFrontCompact(s maintenance.StepReport) string {
 		return fmt.Sprintf("compacted %d file(s) into %d; the rest was NOT compacted: %s", s.Rewritten.FilesIn, s.Rewritten.FilesOut, s.Reason)
 	default:
 		return "NOT compacted: " + s.Reason
+	}
+}
+
+func coldFrontOrphansLine(s maintenance.StepReport) string {
+	o := s.Orphans
+	switch s.Status {
+	case maintenance.StatusNothing:
+		return "0 orphan(s): " + s.Reason
+	case maintenance.StatusPlanned:
+		return fmt.Sprintf("%d orphan(s) to delete", o.Found)
+	case maintenance.StatusDone, maintenance.StatusPartial:
+		return fmt.Sprintf("%d orphan(s) deleted, %d failed, %d left", o.Deleted, o.Failed, o.Left)
+	default:
+		return "orphans NOT deleted: " + s.Reason
 	}
 }

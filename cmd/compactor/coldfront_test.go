@@ -195,3 +195,65 @@ func TestColdFrontCommandLineVersion(t *testing.T) {
 		require.True(t, strings.Contains(help, "--"+f.Names()[0]), f.Names()[0])
 	}
 }
+
+func TestColdFrontCommandLineOrphans(t *testing.T) {
+	t.Parallel()
+	w := coldFrontWorld(t)
+	tbl := tabletest.FragmentAtOnce(t, w.create(), 6, 10)
+	rows := tabletest.Rows(t, tbl)
+	var strays []string
+	for i := range 3 {
+		strays = append(strays, fmt.Sprintf("%s/data/stray-%d.parquet", tbl.Location(), i))
+	}
+	w.put(strays...)
+	live := slices.DeleteFunc(w.objects(), func(o string) bool { return slices.Contains(strays, o) })
+	w.ageEverything()
+	run := func(flags ...string) result {
+		return w.compactor(append([]string{"--config", w.config, "--table", w.bare()}, flags...)...)
+	}
+	r := run("--orphans", "--dry-run")
+	require.Equal(t, 0, r.code, r.stderr)
+	require.Equal(t, "3 orphan", r.grep(`[0-9]+ orphan`), r.stdout)
+	require.NotEmpty(t, r.grep(`6 file\(s\) in 1 group\(s\) to compact`), r.stdout)
+	require.Len(t, w.objects(), len(live)+len(strays), "a dry run deletes nothing")
+
+	r = run("--orphans", "--orphan-age", "240000h", "--dry-run")
+	require.Equal(t, 0, r.code, r.stderr)
+	require.Equal(t, "0 orphan", r.grep(`[0-9]+ orphan`), r.stdout)
+	r = run("--orphans", "--orphan-age", "0s")
+	require.Equal(t, 2, r.code, r.stderr)
+	require.Contains(t, r.stderr, "orphan-age")
+	r = run("--orphan-age", "0s", "--dry-run")
+	require.Equal(t, 0, r.code, "without --orphans its age has no meaning: %s", r.stderr)
+
+	r = run("--orphans")
+	require.Equal(t, 0, r.code, r.stdout+r.stderr)
+	require.NotEmpty(t, r.grep(`3 orphan\(s\) deleted, 0 failed, 0 left`), r.stdout)
+	left := w.objects()
+	for _, o := range live {
+		require.Contains(t, left, o, "what a snapshot references stays, also after the compaction")
+	}
+	for _, o := range strays {
+		require.NotContains(t, left, o)
+	}
+	require.Equal(t, rows, tabletest.Rows(t, w.load()))
+	r = run("--orphans", "--dry-run")
+	require.Equal(t, "0 orphan", r.grep(`[0-9]+ orphan`), r.stdout)
+	require.NotEmpty(t, r.grep("nothing to compact"), r.stdout)
+}
+
+// A table that may not be compacted is still cleaned, as ColdFront does; the exit
+// code says that something was refused.
+func TestColdFrontCommandLineRefusedTable(t *testing.T) {
+	t.Parallel()
+	w := coldFrontWorld(t)
+	tbl := tabletest.FragmentAtOnce(t, w.create(props("coldfront.sort-key", "no_such_column")), 6, 10)
+	stray := tbl.Location() + "/data/stray.parquet"
+	w.put(stray)
+	w.ageEverything()
+	r := w.compactor("--config", w.config, "--table", w.bare(), "--orphans")
+	require.Equal(t, 3, r.code, r.stdout+r.stderr)
+	require.NotEmpty(t, r.grep("NOT compacted: .*sort"), r.stdout)
+	require.NotEmpty(t, r.grep(`1 orphan\(s\) deleted`), r.stdout)
+	require.NotContains(t, w.objects(), stray)
+}
