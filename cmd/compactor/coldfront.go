@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -99,38 +98,42 @@ func asColdFront(c *cli.Context) bool {
 	return isSet(c, "config") || slices.ContainsFunc(coldFrontFlags(), func(f cli.Flag) bool { return isSet(c, f.Names()[0]) })
 }
 
-// coldFrontRequest is a checked command line of ColdFront's form.
-type coldFrontRequest struct {
-	table   table.Identifier
-	opts    maintenance.CompactOptions
-	orphans bool
-}
-
-func parseColdFront(c *cli.Context) (coldFrontRequest, error) {
-	var r coldFrontRequest
+// parseColdFront returns the table and the work that the command line asks for.
+func parseColdFront(c *cli.Context) (table.Identifier, job, error) {
+	j := job{dryRun: isOn(c, "dry-run"), asked: true}
 	if path, _ := lookup(c, "config"); path == "" {
-		return r, usagef("--config is missing: name the deployment file of ColdFront")
+		return nil, j, usagef("--config is missing: name the deployment file of ColdFront")
 	}
 	name, _ := lookup(c, coldFrontTable)
 	if name == "" {
-		return r, usagef("--table is missing: name the table as [schema.]name, or use a command, see compactor --help")
+		return nil, j, usagef("--table is missing: name the table as [schema.]name, or use a command, see compactor --help")
 	}
-	parts, err := splitTable(name)
+	ident, err := splitTable(name)
 	switch {
 	case err != nil:
-		return r, err
-	case len(parts) == 1:
-		parts = append([]string{coldFrontSchema}, parts...)
-	case len(parts) > 2:
-		return r, usagef("--table %s: write [schema.]name; ColdFront's namespaces have one level", name)
+		return nil, j, err
+	case len(ident) == 1:
+		ident = append([]string{coldFrontSchema}, ident...)
+	case len(ident) > 2:
+		return nil, j, usagef("--table %s: write [schema.]name; ColdFront's namespaces have one level", name)
 	}
+	compact, err := compactStep(c)
+	if err != nil {
+		return nil, j, err
+	}
+	j.steps = []step{compact}
 	if isOn(c, coldFrontExpire) {
-		return r, usagef("--%s is not in this version", coldFrontExpire)
+		j.steps = append(j.steps, expireStep(c))
 	}
-	r.table, r.orphans = parts, isOn(c, coldFrontOrphans)
-	r.opts = maintenance.CompactOptions{DryRun: isOn(c, "dry-run"), OnConflict: maintenance.ConflictFails}
+	if isOn(c, coldFrontOrphans) {
+		orphans, err := orphansStep(c)
+		if err != nil {
+			return nil, j, err
+		}
+		j.steps = append(j.steps, orphans)
+	}
 
-	return r, nil
+	return ident, j, nil
 }
 
 // runColdFront does what ColdFront's compactor does with the same command line,
@@ -140,7 +143,7 @@ func runColdFront(c *cli.Context, env environment) error {
 	if err != nil {
 		return err
 	}
-	r, err := parseColdFront(c)
+	ident, j, err := parseColdFront(c)
 	if err != nil {
 		return err
 	}
@@ -151,15 +154,15 @@ func runColdFront(c *cli.Context, env environment) error {
 	if cfg.Form != config.FormColdFront {
 		return usagef("%s is not a deployment file of ColdFront; with a file of the own form use a command, such as: compactor run --config %[1]s TABLE", cfg.Path)
 	}
-	s, err := openSession(c, env, r.opts.DryRun)
+	s, err := openSession(c, env, j.dryRun)
 	if err != nil {
 		return err
 	}
 	defer s.close()
 	rep := maintenance.Report{
-		Program: "compactor", Version: version.Get().Version, RunID: s.runID, StartedAt: s.started, DryRun: r.opts.DryRun,
+		Program: "compactor", Version: version.Get().Version, RunID: s.runID, StartedAt: s.started, DryRun: j.dryRun,
 	}
-	tr, failure := s.coldFrontSteps(c.Context, r)
+	tr, failure := s.runTable(c.Context, ident, j)
 	rep.Tables, rep.FinishedAt = append(rep.Tables, tr), time.Now().UTC()
 	s.progress.Close()
 	if format == outputText {
@@ -177,33 +180,17 @@ func runColdFront(c *cli.Context, env environment) error {
 	return nil
 }
 
-// coldFrontSteps compacts, and then removes orphans if that was asked for. A table
-// that was refused for compaction is still cleaned; after a conflict, an unknown
-// answer, a lost claim, a failed check or a signal nothing more touches it.
-func (s *session) coldFrontSteps(ctx context.Context, r coldFrontRequest) (maintenance.TableReport, error) {
-	out, failure := s.compactTable(ctx, r.table, r.opts, true)
-	if !r.orphans || out.Error != "" {
-		return out, failure
-	}
-	switch exitCode(failure) {
-	case 4, 5, 11, 12, 130, 143:
-		return out, failure
-	}
-	orphans, err := s.orphansOfTable(ctx, r.table, orphanChoice{OrphanOptions: maintenance.OrphanOptions{DryRun: r.opts.DryRun}})
-	out.Steps, out.Error = append(out.Steps, orphans.Steps...), orphans.Error
-
-	return out, worst([]error{failure, err})
-}
-
 // writeColdFront says in one line per step what scripts around ColdFront's
 // compactor look for: whether there is something to compact, in how many groups,
-// and how many orphans there are.
+// how many snapshots and how many orphans there are.
 func writeColdFront(w io.Writer, t maintenance.TableReport) error {
 	for _, s := range t.Steps {
 		line := ""
 		switch s.Step {
 		case maintenance.StepCompact:
 			line = coldFrontCompact(s)
+		case maintenance.StepExpire:
+			line = coldFrontExpiry(s)
 		case maintenance.StepOrphans:
 			line = coldFrontOrphansLine(s)
 		}
@@ -235,6 +222,25 @@ func coldFrontCompact(s maintenance.StepReport) string {
 		return fmt.Sprintf("compacted %d file(s) into %d; the rest was NOT compacted: %s", s.Rewritten.FilesIn, s.Rewritten.FilesOut, s.Reason)
 	default:
 		return "NOT compacted: " + s.Reason
+	}
+}
+
+// coldFrontExpiry begins, in a dry run, with how many snapshots there are now.
+func coldFrontExpiry(s maintenance.StepReport) string {
+	e := s.Expire
+	if e == nil { // The table is disabled.
+		return "NOT expired: " + s.Reason
+	}
+	switch s.Status {
+	case maintenance.StatusNothing:
+		return fmt.Sprintf("%d snapshot(s), none to expire: %s", e.Retained, s.Reason)
+	case maintenance.StatusPlanned:
+		return fmt.Sprintf("%d snapshot(s): %d to expire, %d to keep", len(e.Snapshots)+e.Retained, len(e.Snapshots), e.Retained)
+	case maintenance.StatusDone, maintenance.StatusPartial:
+		return fmt.Sprintf("%d snapshot(s) expired, %d kept; %d file(s) deleted, %d failed, %d left",
+			len(e.Snapshots), e.Retained, e.Files.Deleted, e.Files.Failed, e.Files.Left)
+	default:
+		return "NOT expired: " + s.Reason
 	}
 }
 

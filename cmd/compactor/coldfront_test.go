@@ -65,7 +65,7 @@ func (w *world) bare() string { return w.ident[1] }
 
 // grep is what a script finds of a pattern in the whole output, or "".
 func (r result) grep(pattern string) string {
-	return regexp.MustCompile(pattern).FindString(r.stdout + r.stderr)
+	return regexp.MustCompile(pattern).FindString(r.stderr + r.stdout)
 }
 
 func TestColdFrontCommandLineCompacts(t *testing.T) {
@@ -256,4 +256,68 @@ func TestColdFrontCommandLineRefusedTable(t *testing.T) {
 	require.NotEmpty(t, r.grep("NOT compacted: .*sort"), r.stdout)
 	require.NotEmpty(t, r.grep(`1 orphan\(s\) deleted`), r.stdout)
 	require.NotContains(t, w.objects(), stray)
+}
+
+func TestColdFrontCommandLineExpires(t *testing.T) {
+	t.Parallel()
+	w := coldFrontWorld(t)
+	tbl := w.create()
+	for i := range 6 {
+		tbl = tabletest.Append(t, tbl, tabletest.IDs(10*i, 10))
+	}
+	rows := tabletest.Rows(t, tbl)
+	run := func(flags ...string) result {
+		t.Helper()
+		r := w.compactor(append([]string{"--config", w.config, "--table", w.bare()}, flags...)...)
+		require.Equal(t, 0, r.code, r.stdout+r.stderr)
+
+		return r
+	}
+	snapshots := func() int { return len(w.load().Metadata().Snapshots()) }
+	firstNumber := `[0-9]+ snapshot`
+
+	require.Equal(t, "6 snapshot", run("--expire-snapshots", "--dry-run").grep(firstNumber), "the default of 168 h expires nothing")
+	r := run("--expire-snapshots", "--expire-older-than", "0s", "--expire-retain-last", "2", "--dry-run")
+	require.Equal(t, "6 snapshot", r.grep(firstNumber), r.stdout)
+	require.Contains(t, r.stdout, "4 to expire, 2 to keep")
+	require.Equal(t, 6, snapshots())
+
+	// Compaction adds one, then all but the newest expire; their files stay.
+	r = run("--expire-snapshots", "--expire-older-than", "0s", "--expire-keep-files")
+	require.Contains(t, r.stdout, "6 snapshot(s) expired, 1 kept; 0 file(s) deleted")
+	require.Equal(t, 1, snapshots())
+	require.Len(t, w.dataObjects(), 7)
+	require.Equal(t, "1 snapshot", run("--expire-snapshots", "--dry-run").grep(firstNumber))
+	require.Equal(t, rows, tabletest.Rows(t, w.load()))
+
+	// The files are orphans now, which the other step takes.
+	w.ageEverything()
+	r = run("--orphans", "--max-hold", "0")
+	require.NotEqual(t, "0 orphan", r.grep(`[0-9]+ orphan`), r.stdout)
+	require.Len(t, w.dataObjects(), 1)
+	require.Equal(t, rows, tabletest.Rows(t, w.load()))
+
+	// Without keep-files an expiry deletes them itself. A flag of it alone does nothing.
+	for i := range 5 {
+		tabletest.Append(t, w.load(), tabletest.IDs(100+10*i, 10))
+	}
+	before := snapshots()
+	run("--expire-older-than", "0s", "--dry-run")
+	run("--expire-older-than", "0s", "--expire-keep-files")
+	require.Equal(t, before+1, snapshots(), "only a compaction")
+	run("--expire-snapshots", "--expire-older-than", "0s")
+	require.Equal(t, 1, snapshots())
+	require.Len(t, w.dataObjects(), 1)
+}
+
+func TestColdFrontCommandLineDisabledTable(t *testing.T) {
+	t.Parallel()
+	w := coldFrontWorld(t)
+	tabletest.FragmentAtOnce(t, w.create(props("compactor.disabled", "true")), 6, 10)
+	r := w.compactor("--config", w.config, "--table", w.bare(), "--expire-snapshots", "--expire-older-than", "0s", "--orphans")
+	require.Equal(t, 0, r.code, r.stderr)
+	require.Contains(t, r.stdout, "nothing to compact: ")
+	require.Contains(t, r.stdout, "NOT expired: ")
+	require.Contains(t, r.stdout, "compactor.disabled")
+	require.Zero(t, w.commits())
 }
