@@ -32,6 +32,10 @@ func (w *world) exec(script string, flags ...string) *process {
 	return p
 }
 
+// untilUSR1 is a script that ends well when it is told to. What it waits for is
+// started before it says ready, so that no signal comes in between.
+const untilUSR1 = `sleep 600 & trap "kill $!; exit 0" USR1; echo ready; wait`
+
 // says waits for a line on the command's stdout.
 func (p *process) says(text string) {
 	p.t.Helper()
@@ -67,7 +71,7 @@ func (w *world) holdBySQL() (release func()) {
 func TestClaimExecHoldsTheClaimWhileTheCommandRuns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	p := w.exec(`trap "exit 7" USR1; echo ready; echo remark >&2; sleep 600 & wait`)
+	p := w.exec(`sleep 600 & trap "kill $!; exit 7" USR1; echo remark >&2; echo ready; wait`)
 	require.False(t, w.claimFree())
 	late := w.compactor(w.execArgs([]string{"--claim-timeout", "300ms", "--conflict-exit-code", "75"}, "true")...)
 	require.Equal(t, 75, late.code, late.stderr)
@@ -100,7 +104,7 @@ func TestClaimExecPassesSignalsOn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
-		p := w.exec(`trap 'kill $!; echo tidied; exit 42' TERM INT HUP; echo ready; sleep 600 & wait`)
+		p := w.exec(`sleep 600 & trap "kill $!; echo tidied; exit 42" TERM INT HUP; echo ready; wait`)
 		require.NoError(t, p.cmd.Process.Signal(sig))
 		require.Equal(t, 42, p.wait(30*time.Second), "%s: %s", sig, p.stderr)
 		require.Contains(t, p.stdout.String(), "tidied")
@@ -180,7 +184,7 @@ func TestClaimExecClaimLostUnseen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	link := w.throughLink()
-	p := w.exec(`trap "exit 0" USR1; echo ready; sleep 600 & wait`)
+	p := w.exec(untilUSR1)
 	link.Stall()
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGUSR1))
 	require.Equal(t, 125, p.wait(time.Minute), p.stderr)
@@ -257,7 +261,7 @@ func TestClaimExecInModeColdFront(t *testing.T) {
 			}
 			w.writeConfig("coldfront", "")
 			ref := w.key().ColdFront("")
-			p := w.exec(`trap "exit 0" USR1; echo ready; sleep 600 & wait`)
+			p := w.exec(untilUSR1)
 			if mesh {
 				require.Len(t, double.Claims(t, ref), 1)
 			}
@@ -280,7 +284,7 @@ func TestClaimExecInModeFile(t *testing.T) {
 	w := newWorld(t)
 	dir := t.TempDir()
 	w.writeConfig("file", "  dir: "+dir+"\n")
-	p := w.exec(`trap "exit 0" USR1; echo ready; sleep 600 & wait`)
+	p := w.exec(untilUSR1)
 	locks, err := filepath.Glob(filepath.Join(dir, "*.lock"))
 	require.NoError(t, err)
 	require.Len(t, locks, 1)

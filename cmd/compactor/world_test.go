@@ -244,6 +244,7 @@ func (w *world) start(args ...string) *process {
 	}
 	p := &process{t: w.t, cmd: cmd, stdout: &lockedBuffer{}, stderr: &lockedBuffer{}, done: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = p.stdout, p.stderr
+	cmd.WaitDelay = 10 * time.Second // Whatever is left of a command must not hold the test up.
 	require.NoError(w.t, cmd.Start())
 	go func() {
 		_ = cmd.Wait() // The code is what counts.
