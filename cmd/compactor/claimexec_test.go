@@ -34,7 +34,7 @@ func (w *world) exec(script string, flags ...string) *process {
 
 // untilUSR1 is a script that ends well when it is told to. What it waits for is
 // started before it says ready, so that no signal comes in between.
-const untilUSR1 = `sleep 600 & trap "kill $!; exit 0" USR1; echo ready; wait`
+const untilUSR1 = `sleep 600 & trap "kill $! 2>/dev/null; exit 0" USR1; echo ready; wait`
 
 // says waits for a line on the command's stdout.
 func (p *process) says(text string) {
@@ -71,7 +71,7 @@ func (w *world) holdBySQL() (release func()) {
 func TestClaimExecHoldsTheClaimWhileTheCommandRuns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	p := w.exec(`sleep 600 & trap "kill $!; exit 7" USR1; echo remark >&2; echo ready; wait`)
+	p := w.exec(`sleep 600 & trap "kill $! 2>/dev/null; exit 7" USR1; echo remark >&2; echo ready; wait`)
 	require.False(t, w.claimFree())
 	late := w.compactor(w.execArgs([]string{"--claim-timeout", "300ms", "--conflict-exit-code", "75"}, "true")...)
 	require.Equal(t, 75, late.code, late.stderr)
@@ -104,7 +104,7 @@ func TestClaimExecPassesSignalsOn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
-		p := w.exec(`sleep 600 & trap "kill $!; echo tidied; exit 42" TERM INT HUP; echo ready; wait`)
+		p := w.exec(`sleep 600 & trap "kill $! 2>/dev/null; echo tidied; exit 42" TERM INT HUP; echo ready; wait`)
 		require.NoError(t, p.cmd.Process.Signal(sig))
 		require.Equal(t, 42, p.wait(30*time.Second), "%s: %s", sig, p.stderr)
 		require.Contains(t, p.stdout.String(), "tidied")
@@ -221,6 +221,8 @@ func TestClaimExecOwnFailures(t *testing.T) {
 		require.Equal(t, c.code, r.code, "%s: %s", name, r.stderr)
 		require.Contains(t, r.stderr, c.says, name)
 	}
+	failed := w.compactor(append(slices.Clone(base), w.name(), "--", "no-such-program-anywhere", "-o", "json")...)
+	require.Empty(t, failed.stdout, "the command's flags are its own")
 	w.env["COMPACTOR_CLAIM_POSTGRES"] = "postgres://nobody@127.0.0.1:1/none"
 	require.Equal(t, 125, w.compactor(w.execArgs(nil, "true")...).code)
 	require.Equal(t, 127, w.compactor(w.execArgs(nil, "no-such-program-anywhere")...).code, "found out before anything is connected to")

@@ -5,13 +5,11 @@ import (
 	"io"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/apache/iceberg-go/table"
 	"github.com/urfave/cli/v2"
 
 	"compactor/internal/config"
-	"compactor/internal/version"
 	"compactor/pkg/maintenance"
 )
 
@@ -56,14 +54,18 @@ func coldFrontKeyFlags() []keyFlag {
 
 // coldFrontKeys are the values that ColdFront's flags set. A flag of a step that
 // was not asked for is ignored, as ColdFront does.
-func coldFrontKeys(c *cli.Context, values, names map[string]string) {
+func coldFrontKeys(c *cli.Context, values, names map[string]string) error {
 	set := func(flag, key, value string) { values[key], names[key] = value, flag }
 	for _, def := range coldFrontKeyFlags() {
 		step := coldFrontExpire
 		if def.flag == coldFrontAge {
 			step = coldFrontOrphans
 		}
-		if v, ok := lookup(c, def.flag); ok && isOn(c, step) {
+		v, ok := lookup(c, def.flag)
+		if ok && v == "" {
+			return usagef("--%s has an empty value; leave the flag out to keep the default", def.flag)
+		}
+		if ok && isOn(c, step) {
 			set(def.flag, def.key, v)
 		}
 	}
@@ -73,6 +75,8 @@ func coldFrontKeys(c *cli.Context, values, names map[string]string) {
 	if isOn(c, coldFrontKeep) && isOn(c, coldFrontExpire) {
 		set(coldFrontKeep, "defaults.expire.keep_files", "true")
 	}
+
+	return nil
 }
 
 func isSet(c *cli.Context, name string) bool { return slices.Contains(c.LocalFlagNames(), name) }
@@ -100,7 +104,7 @@ func asColdFront(c *cli.Context) bool {
 
 // parseColdFront returns the table and the work that the command line asks for.
 func parseColdFront(c *cli.Context) (table.Identifier, job, error) {
-	j := job{dryRun: isOn(c, "dry-run"), asked: true}
+	j := job{dryRun: isOn(c, "dry-run"), asked: true, summary: writeColdFront}
 	if path, _ := lookup(c, "config"); path == "" {
 		return nil, j, usagef("--config is missing: name the deployment file of ColdFront")
 	}
@@ -139,10 +143,6 @@ func parseColdFront(c *cli.Context) (table.Identifier, job, error) {
 // runColdFront does what ColdFront's compactor does with the same command line,
 // with the steps and promises of this program.
 func runColdFront(c *cli.Context, env environment) error {
-	format, err := outputFormat(c)
-	if err != nil {
-		return err
-	}
 	ident, j, err := parseColdFront(c)
 	if err != nil {
 		return err
@@ -154,30 +154,8 @@ func runColdFront(c *cli.Context, env environment) error {
 	if cfg.Form != config.FormColdFront {
 		return usagef("%s is not a deployment file of ColdFront; with a file of the own form use a command, such as: compactor run --config %[1]s TABLE", cfg.Path)
 	}
-	s, err := openSession(c, env, j.dryRun)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	rep := maintenance.Report{
-		Program: "compactor", Version: version.Get().Version, RunID: s.runID, StartedAt: s.started, DryRun: j.dryRun,
-	}
-	tr, failure := s.runTable(c.Context, ident, j)
-	rep.Tables, rep.FinishedAt = append(rep.Tables, tr), time.Now().UTC()
-	s.progress.Close()
-	if format == outputText {
-		if err := writeColdFront(env.stdout, tr); err != nil {
-			return err
-		}
-	}
-	if err := writeReport(env, format, rep); err != nil {
-		return err
-	}
-	if failure != nil {
-		return &reportedError{failure}
-	}
 
-	return nil
+	return runOn(c, env, [][]string{ident}, j)
 }
 
 // writeColdFront says in one line per step what scripts around ColdFront's

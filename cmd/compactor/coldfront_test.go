@@ -169,6 +169,7 @@ func TestColdFrontCommandLineMistakes(t *testing.T) {
 		"stray word":           {append(slices.Clone(both), "events"), `unknown command "events"`},
 		"unknown flag":         {append(slices.Clone(both), "--vacuum"), "vacuum"},
 		"target of nothing":    {append(slices.Clone(both), "--target-size-mb", "0"), "target-size-mb"},
+		"empty age":            {append(slices.Clone(both), "--expire-older-than="), "--expire-older-than has an empty value"},
 		"target in words":      {append(slices.Clone(both), "--target-size-mb", "much"), "target-size-mb"},
 		"a command too":        {append(slices.Clone(both), "compact"), "which has no COMMAND"},
 		"its flag and command": {[]string{"--orphans", "compact", w.name()}, "--orphans belongs to ColdFront"},

@@ -167,7 +167,6 @@ func configKeys(c *cli.Context) (values, names map[string]string, err error) {
 			values[def.key] = v
 		}
 	}
-	coldFrontKeys(c, values, names)
 
-	return values, names, nil
+	return values, names, coldFrontKeys(c, values, names)
 }

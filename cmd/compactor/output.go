@@ -40,6 +40,9 @@ func outputFormat(c *cli.Context) (string, error) {
 // in other ways.
 func wantsJSON(args []string) bool {
 	for i, arg := range args {
+		if arg == "--" {
+			break // What follows is for another program.
+		}
 		name, value, inline := strings.Cut(strings.TrimLeft(arg, "-"), "=")
 		if !strings.HasPrefix(arg, "-") || name != "output" && name != "o" {
 			continue

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -54,15 +55,23 @@ type job struct {
 	// asked says that the step was named on the command line, so that a policy
 	// which switches it off for a run does not count.
 	asked bool
+	// summary, when there is one, comes before the report in text.
+	summary func(io.Writer, maintenance.TableReport) error
 }
 
-// runJob works through the tables; one that fails does not stop the others.
+// runJob does a job on the tables that the arguments name.
 func runJob(c *cli.Context, env environment, j job) error {
-	format, err := outputFormat(c)
+	idents, err := tables(c)
 	if err != nil {
 		return err
 	}
-	idents, err := tables(c)
+
+	return runOn(c, env, idents, j)
+}
+
+// runOn works through the tables; one that fails does not stop the others.
+func runOn(c *cli.Context, env environment, idents [][]string, j job) error {
+	format, err := outputFormat(c)
 	if err != nil {
 		return err
 	}
@@ -90,7 +99,7 @@ func runJob(c *cli.Context, env environment, j job) error {
 	s.progress.Close()
 	outcome := worst(errs)
 	rep.ExitCode = exitCode(outcome)
-	if err := writeReport(env, format, rep); err != nil {
+	if err := j.show(env, format, rep); err != nil {
 		return errors.Join(outcome, err) // What happened to the tables still decides the exit code.
 	}
 	if outcome != nil {
@@ -98,6 +107,19 @@ func runJob(c *cli.Context, env environment, j job) error {
 	}
 
 	return nil
+}
+
+// show writes the result.
+func (j job) show(env environment, format string, rep maintenance.Report) error {
+	if j.summary != nil && format == outputText {
+		for _, t := range rep.Tables {
+			if err := j.summary(env.stdout, t); err != nil {
+				return err
+			}
+		}
+	}
+
+	return writeReport(env, format, rep)
 }
 
 // runTable runs the steps on one table, each on the table as it then is. After
