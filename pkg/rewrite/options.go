@@ -53,6 +53,9 @@ func (o PlanOptions) withDefaults(tbl *table.Table) (PlanOptions, error) {
 	if o.TargetFileSize == 0 {
 		o.TargetFileSize = int64(tbl.Properties().GetInt(
 			table.WriteTargetFileSizeBytesKey, table.WriteTargetFileSizeBytesDefault))
+		if o.TargetFileSize < 1 { // the table is refused for it
+			o.TargetFileSize = table.WriteTargetFileSizeBytesDefault
+		}
 	}
 	if o.MinFileSize == 0 {
 		o.MinFileSize = o.TargetFileSize * minFileSizePercent / 100

@@ -30,6 +30,9 @@ func refuseTable(tbl *table.Table) (Refusal, bool) {
 	if format := props.Get(table.WriteFormatDefaultKey, table.WriteFormatDefaultDefault); format != "parquet" {
 		return refuse(fmt.Sprintf("table asks for %s files; only parquet can be written", format))
 	}
+	if reason := unwritable(tbl); reason != "" {
+		return refuse(reason)
+	}
 
 	return Refusal{}, false
 }

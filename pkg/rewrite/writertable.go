@@ -26,9 +26,13 @@ func writerTable(tbl *table.Table, rec *recorder) (*table.Table, error) {
 		return nil, fmt.Errorf("copy table metadata: %w", err)
 	}
 	props := tbl.Properties()
-	if props[compressionLevelKey] == "" && props.Get(compressionCodecKey, "zstd") == "zstd" {
-		err = builder.SetProperties(iceberg.Properties{compressionLevelKey: fastCompressionLevel})
+	// The writer takes a codec in capitals for an unknown one.
+	codec := strings.ToLower(props.Get(compressionCodecKey, "zstd"))
+	changed := iceberg.Properties{compressionCodecKey: codec}
+	if props[compressionLevelKey] == "" && codec == "zstd" {
+		changed[compressionLevelKey] = fastCompressionLevel
 	}
+	err = builder.SetProperties(changed)
 	spec := tbl.Spec()
 	if path := props[table.WriteDataPathKey]; err == nil && path != "" && !spec.IsUnpartitioned() {
 		err = builder.SetLoc(strings.TrimSuffix(strings.TrimRight(path, "/"), "/data"))

@@ -1,0 +1,54 @@
+package rewrite
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/apache/iceberg-go"
+	"github.com/apache/iceberg-go/table"
+)
+
+// unwritable names a reason why no output of the table could be written or
+// committed, which is better known before any work is done.
+func unwritable(tbl *table.Table) string {
+	props := tbl.Properties()
+	codecs := []string{"zstd", "snappy", "gzip", "brotli", "lz4raw", "uncompressed"}
+	if codec := props.Get(compressionCodecKey, codecs[0]); !slices.Contains(codecs, strings.ToLower(codec)) {
+		return fmt.Sprintf("%s is %q; only %s can be written", compressionCodecKey, codec, strings.Join(codecs, ", "))
+	}
+	for _, key := range []string{
+		table.WriteTargetFileSizeBytesKey, table.ParquetRowGroupLimitKey,
+		"write.parquet.row-group-size-bytes", "write.parquet.page-size-bytes",
+		"write.parquet.page-row-limit", "write.parquet.dict-size-bytes", "write.parquet.bloom-filter-max-bytes",
+	} {
+		if text, set := props[key]; set {
+			if n, err := strconv.ParseInt(text, 10, 64); err != nil || n < 1 {
+				return fmt.Sprintf("%s is %q, which is not a positive number", key, text)
+			}
+		}
+	}
+	if text, set := props[compressionLevelKey]; set {
+		if _, err := strconv.Atoi(text); err != nil {
+			return fmt.Sprintf("%s is %q, which is not a number", compressionLevelKey, text)
+		}
+	}
+
+	return unwritableSpec(tbl.Spec())
+}
+
+// unwritableSpec looks for partition fields whose name cannot stand in the
+// schema of a manifest, which takes letters, digits and underscores.
+func unwritableSpec(spec iceberg.PartitionSpec) string {
+	for _, field := range spec.Fields() {
+		for i, r := range field.Name {
+			letter := r == '_' || (r >= 'a' && r <= 'z') || (r >= 'A' && r <= 'Z')
+			if digit := r >= '0' && r <= '9'; !letter && (!digit || i == 0) {
+				return fmt.Sprintf("partition field %q has a name that cannot be written to a manifest", field.Name)
+			}
+		}
+	}
+
+	return ""
+}

@@ -1,0 +1,60 @@
+package rewrite
+
+import (
+	"testing"
+
+	"github.com/apache/iceberg-go"
+	"github.com/apache/iceberg-go/table"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestTablesWhoseOutputsCannotBeWrittenAreRefusedInThePlan(t *testing.T) {
+	for key, values := range map[string][]string{
+		"write.parquet.compression-codec":    {"lz4", "lzo", "", "zip"},
+		"write.parquet.compression-level":    {"fast"},
+		"write.target-file-size-bytes":       {"-1", "0", "512m"},
+		"write.parquet.row-group-limit":      {"-5", "many"},
+		"write.parquet.row-group-size-bytes": {"0"},
+		"write.parquet.page-size-bytes":      {"-1"},
+		"write.parquet.page-row-limit":       {"x"},
+		"write.parquet.dict-size-bytes":      {"-2"},
+	} {
+		for _, value := range values {
+			t.Run(key+"="+value, func(t *testing.T) {
+				e := newEnv(t, idAndText, *iceberg.UnpartitionedSpec, nil)
+				for i := range 6 {
+					e.appendSeries(10*i, 10)
+				}
+				require.NotEmpty(t, e.plan(PlanOptions{}).Groups)
+				e.commit(func(tx *table.Transaction) { require.NoError(t, tx.SetProperties(iceberg.Properties{key: value})) })
+				plan := e.plan(PlanOptions{})
+				assert.Empty(t, plan.Groups)
+				require.Len(t, plan.Refused, 1)
+				assert.Contains(t, plan.Refused[0].Reason, key)
+				assert.Equal(t, 6, plan.Refused[0].Files)
+			})
+		}
+	}
+	for name, refused := range map[string]bool{"p k/=%": true, "p-1": true, "1p": true, "käse": true, "a.b": true, "p_1": false, "P2": false} {
+		spec := iceberg.NewPartitionSpec(iceberg.PartitionField{
+			SourceIDs: []int{2}, FieldID: 1000, Name: name, Transform: iceberg.IdentityTransform{},
+		})
+		refusal, got := refuseTable(bare(t, spec, nil))
+		assert.Equal(t, refused, got, name)
+		if refused {
+			assert.Contains(t, refusal.Reason, "cannot be written to a manifest")
+		}
+	}
+}
+
+func TestCodecInCapitalsIsTheSameCodec(t *testing.T) {
+	e := newEnv(t, idAndText, *iceberg.UnpartitionedSpec, nil)
+	for i := range 6 {
+		e.appendSeries(10*i, 10)
+	}
+	e.commit(func(tx *table.Transaction) {
+		require.NoError(t, tx.SetProperties(iceberg.Properties{compressionCodecKey: "GZIP"}))
+	})
+	e.sameRows(PlanOptions{}, Options{})
+}
