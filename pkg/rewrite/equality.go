@@ -106,7 +106,7 @@ func (e *equalityCounter) loadFile(ctx context.Context, d *entry, a allotment) e
 	ids := d.file.EqualityFieldIDs()
 	slices.Sort(ids)
 	set := e.setFor(e.where(d), ids)
-	o := readOptions{fields: e.namesOf(ids), raw: true, wholeBytes: a.batchBytes, batchRows: positionBatch}
+	o := readOptions{fields: e.namesOf(ids), raw: true, batchBytes: a.batchBytes, batchRows: positionBatch}
 	all := make([]int, len(ids))
 	for i := range all {
 		all[i] = i
@@ -153,7 +153,7 @@ func (e *equalityCounter) namesOf(ids []int) []string {
 func (e *equalityCounter) countFile(ctx context.Context, f File, marks *bitset, a allotment) (int64, error) {
 	sets := append(slices.Clone(e.sets[""]), e.sets[scope(f.entry)]...)
 	var deleted, pos int64
-	o := readOptions{fields: e.fields, raw: true, wholeBytes: a.batchBytes, batchRows: batchRowsOf(e.tbl, []File{f}, a)}
+	o := readOptions{fields: e.fields, raw: true, batchBytes: a.batchBytes, batchRows: maxBatchRows}
 	err := eachBatch(ctx, e.tbl, []File{f}, o, func(rec arrow.RecordBatch) {
 		keys := make([]func(int) xxh3.Uint128, len(sets))
 		for i, set := range sets {

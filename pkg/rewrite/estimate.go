@@ -26,6 +26,9 @@ const (
 	// batchesInFlight counts decoded batches between reader and writer: the one
 	// being decoded, its projected copy, the queue of two, the one being encoded.
 	batchesInFlight = 6
+	// rowCopies is how often the writer holds a row: as a value, in a page, and
+	// in a compressed page that may have grown by doubling.
+	rowCopies       = 4
 	positionBytes   = 24
 	equalityBytes   = 128
 	vectorExpansion = 4
@@ -42,6 +45,7 @@ type footprint struct {
 	rowWidth int64 // decoded bytes of a row
 	chunk    int64 // compressed bytes of the largest row group, read as a whole
 	deletes  int64 // bytes of the delete files once they are in memory
+	pages    int64 // decompressed pages held at once
 	fanout   int64 // bytes of the row groups open at once in a fan-out write
 }
 
@@ -58,10 +62,7 @@ func estimate(tbl *table.Table, g Group) footprint {
 	}
 	seen := make(map[string]bool)
 	for _, file := range g.Files {
-		f.chunk = max(f.chunk, largestRowGroup(file.Data))
-		if rows := file.Data.Count(); rows > 0 {
-			f.rowWidth = max(f.rowWidth, expansion*file.Data.FileSizeBytes()/max(rows, 100))
-		}
+		f.add(file)
 		for _, d := range file.Deletes {
 			name := d.FilePath()
 			if ref := d.ReferencedDataFile(); ref != nil {
@@ -75,6 +76,24 @@ func estimate(tbl *table.Table, g Group) footprint {
 	}
 
 	return f
+}
+
+// add counts a file by its footer, or by its manifest entry when the footer was
+// not read yet.
+func (f *footprint) add(file File) {
+	if s := file.shape; s != nil {
+		f.chunk = max(f.chunk, s.chunk)
+		f.rowWidth = max(f.rowWidth, s.width)
+		f.pages = max(f.pages, s.pages)
+
+		return
+	}
+	chunk := largestRowGroup(file.Data)
+	f.chunk = max(f.chunk, chunk)
+	f.pages = max(f.pages, min(f.columns*pageBytes, expansion*chunk))
+	if rows := file.Data.Count(); rows > 0 {
+		f.rowWidth = max(f.rowWidth, expansion*file.Data.FileSizeBytes()/max(rows, 100))
+	}
 }
 
 // largestRowGroup reads it from the split offsets, the start of each row group.
@@ -110,12 +129,14 @@ func deleteBytes(d iceberg.DataFile) int64 {
 
 // fixed is what is held whatever the batch size is.
 func (f footprint) fixed() int64 {
-	return f.chunk + min(f.columns*pageBytes, expansion*f.chunk) + f.deletes + f.fanout
+	return f.chunk + f.pages + f.deletes + f.fanout
 }
 
-func (f footprint) leastBatch() int64 { return max(minBatchBytes, minBatchRows*f.rowWidth) }
+func (f footprint) leastBatch() int64 { return max(minBatchBytes, f.rowWidth) }
 
-func (f footprint) leastWrite() int64 { return max(minWriteBytes, f.columns*columnWriteBytes) }
+func (f footprint) leastWrite() int64 {
+	return max(minWriteBytes, f.columns*columnWriteBytes, rowCopies*f.rowWidth)
+}
 
 // minimum is the least memory the group can be rewritten in.
 func (f footprint) minimum() int64 {

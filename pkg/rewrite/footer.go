@@ -26,13 +26,22 @@ const (
 	inspectWhole = 1 << 20
 	// inspectBuffer is what is fetched at once of a larger file's column.
 	inspectBuffer = 128 << 10
+	// inspectPage is the largest page that is decompressed without asking for
+	// memory.
+	inspectPage = 4 << 20
 )
+
+// errLargePage means that a page is above the limit of an inspection.
+var errLargePage = errors.New("page too large to be looked at")
+
+// admit asks for memory and tells how much may be used until it is given back.
+type admit func(ctx context.Context) (bytes int64, done func(), err error)
 
 // inspect reads the footer of every file and returns the files with what it
 // says. A file is refused when rows would be lost by reading it: when its
 // columns cannot be told apart, or when a value of its partition is not in the
 // file. The first refused file is named in the error.
-func inspect(ctx context.Context, tbl *table.Table, files []File) ([]File, error) {
+func inspect(ctx context.Context, tbl *table.Table, files []File, memory admit) ([]File, error) {
 	storage, err := tbl.FS(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("open storage of table: %w", err)
@@ -45,7 +54,12 @@ func inspect(ctx context.Context, tbl *table.Table, files []File) ([]File, error
 			if err := context.Cause(ctx); err != nil {
 				return err
 			}
-			known, err := inspectFile(tbl, storage, f)
+			known, err := inspectFile(tbl, storage, f, inspectPage)
+			if errors.Is(err, errLargePage) {
+				known, err = inspectLarge(ctx, memory, func(limit int64) (*fileShape, error) {
+					return inspectFile(tbl, storage, f, limit)
+				})
+			}
 			if err != nil {
 				return fmt.Errorf("data file %s: %w", f.Data.FilePath(), err)
 			}
@@ -62,7 +76,23 @@ func inspect(ctx context.Context, tbl *table.Table, files []File) ([]File, error
 	return out, nil
 }
 
-func inspectFile(tbl *table.Table, storage iceio.IO, f File) (s *fileShape, err error) {
+// inspectLarge looks again with all the memory that can be had for it. A page
+// is held twice, as stored and decompressed.
+func inspectLarge(ctx context.Context, memory admit, look func(limit int64) (*fileShape, error)) (*fileShape, error) {
+	share, done, err := memory(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	known, err := look(max(inspectPage, share/2))
+	if errors.Is(err, errLargePage) {
+		return nil, fmt.Errorf("a page of the file needs more than %d bytes of memory", share)
+	}
+
+	return known, err
+}
+
+func inspectFile(tbl *table.Table, storage iceio.IO, f File, limit int64) (s *fileShape, err error) {
 	defer func() {
 		// A damaged footer makes the Parquet library panic.
 		if p := recover(); p != nil {
@@ -80,6 +110,7 @@ func inspectFile(tbl *table.Table, storage iceio.IO, f File) (s *fileShape, err 
 	}
 	props := parquet.NewReaderProperties(nil)
 	props.BufferedStreamEnabled, props.BufferSize = true, inspectBuffer
+	props.MaxUncompressedPageSize, props.MaxCompressedPageSize = limit, limit
 	pf, err := file.NewParquetReader(source, file.WithReadProps(props))
 	if err != nil {
 		return nil, errors.Join(errUnreadable, err)

@@ -41,7 +41,7 @@ func (g *groupRun) write(ctx context.Context, res *Result) error {
 		return err
 	}
 	ro := readOptions{
-		batchRows: g.batchRows(), wholeBytes: g.allotment.batchBytes, lineage: g.group.lineage && g.tbl.Metadata().Version() >= 3,
+		batchRows: g.batchRows(), batchBytes: g.allotment.batchBytes, lineage: g.group.lineage && g.tbl.Metadata().Version() >= 3,
 	}
 	schema, batches, err := openRows(ctx, g.tbl, g.group.Files, ro)
 	if err != nil {
@@ -103,13 +103,12 @@ func (g *groupRun) expected() (rows, bytes int64) {
 	return rows, bytes
 }
 
-// batchRows bounds a batch by memory and by a small part of an output.
+// batchRows bounds a batch by a small part of an output; the reader bounds it
+// by memory.
 func (g *groupRun) batchRows() int {
 	rows, bytes := g.expected()
-	width := max(1, expansion*bytes/max(1, rows), fixedWidth(g.tbl.Schema()))
-	perBatch := min(g.allotment.batchBytes/width, rowsPerTarget(g.group.size, rows, bytes)/32)
 
-	return int(min(maxBatchRows, max(minBatchRows, perBatch)))
+	return int(min(maxBatchRows, max(minBatchRows, rowsPerTarget(g.group.size, rows, bytes)/32)))
 }
 
 // rowGroupRows bounds a row group by the table's properties, by half a target
@@ -124,7 +123,7 @@ func (g *groupRun) rowGroupRows(width int64) int64 {
 	if width > 0 {
 		dictionaries := leaves(g.tbl.Schema()) * dictionaryBytes
 		free := max(g.allotment.writeBytes/2, g.allotment.writeBytes-dictionaries)
-		limit = min(limit, max(minBatchRows, free/width))
+		limit = min(limit, max(1, free/width))
 	}
 
 	return max(1, limit)
@@ -136,7 +135,7 @@ func (g *groupRun) writeOutput(ctx context.Context, lineage bool, res *Result) e
 	if err != nil || first == nil {
 		return err
 	}
-	g.cutter.groupRows = g.rowGroupRows(batchWidth(first))
+	g.cutter.groupRows = g.rowGroupRows(max(batchWidth(first), g.group.plainWidth()))
 	opts := []table.WriteRecordOption{
 		table.WithRecordBatchBufferSize(writerQueue),
 		table.WithParquetRowGroupLimit(int(g.cutter.groupRows)),
@@ -286,4 +285,16 @@ func batchWidth(rec arrow.RecordBatch) int64 {
 	}
 
 	return total / max(1, rec.NumRows())
+}
+
+// plainWidth is the size of an average row as far as the footers tell it.
+func (g Group) plainWidth() int64 {
+	var width int64
+	for _, f := range g.Files {
+		if f.shape != nil {
+			width = max(width, f.shape.plain)
+		}
+	}
+
+	return width
 }

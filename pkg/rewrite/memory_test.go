@@ -8,9 +8,12 @@ import (
 	"os/exec"
 	"runtime/debug"
 	"runtime/metrics"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/apache/iceberg-go"
@@ -21,8 +24,9 @@ import (
 )
 
 const (
-	childDir    = "REWRITE_TEST_CHILD_DIR"
-	childMemory = 96 * mib
+	childDir     = "REWRITE_TEST_CHILD_DIR"
+	childRefusal = "REWRITE_TEST_CHILD_REFUSAL"
+	childMemory  = 96 * mib
 )
 
 // TestMemoryChild is the process that TestMemoryStaysInItsBudget measures; it
@@ -50,7 +54,14 @@ func TestMemoryChild(t *testing.T) {
 	require.NoError(t, err)
 	_, err = r.Prove(t.Context(), tbl, plan, results)
 	require.NoError(t, err)
+	require.NoError(t, r.Verify(t.Context(), tbl, results))
 	for _, res := range results {
+		if reason := os.Getenv(childRefusal); reason != "" {
+			require.ErrorContains(t, res.Err, reason)
+			t.Log("output refused")
+
+			continue
+		}
 		require.NoError(t, res.Err)
 		for _, df := range res.Outputs {
 			t.Logf("output %d bytes, %d rows", df.FileSizeBytes(), df.Count())
@@ -111,6 +122,66 @@ func (e *env) appendFloats(columns, rows, files int) {
 	}
 }
 
+// runChild rewrites the table in a process of its own, which measures itself.
+func runChild(t *testing.T, e *env, env ...string) {
+	t.Helper()
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMemoryChild$", "-test.count=1", "-test.v")
+	child.Env = append(append(os.Environ(), childDir+"="+e.dir), env...)
+	out, err := child.CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.True(t, bytes.Contains(out, []byte("output ")), string(out))
+	t.Log(string(out))
+}
+
+// appendValues appends a file of n times the same batch of long texts.
+func (e *env) appendValues(n int, values ...string) {
+	e.t.Helper()
+	sc, err := table.SchemaToArrowSchemaWithOptions(e.load().Schema(), table.ArrowSchemaOptions{})
+	require.NoError(e.t, err)
+	b := array.NewRecordBuilder(memory.DefaultAllocator, sc)
+	defer b.Release()
+	for i, v := range values {
+		b.Field(0).(*array.Int64Builder).Append(int64(i))
+		b.Field(1).(*array.StringBuilder).Append(v)
+	}
+	rec := b.NewRecordBatch()
+	defer rec.Release()
+	rdr, err := array.NewRecordReader(sc, slices.Repeat([]arrow.RecordBatch{rec}, n))
+	require.NoError(e.t, err)
+	defer rdr.Release()
+	e.commit(func(tx *table.Transaction) { require.NoError(e.t, tx.Append(e.t.Context(), rdr, nil)) })
+}
+
+// TestMemoryOfValuesThatTakeNoRoomInTheFile has files of a few kilobytes that
+// hold hundreds of megabytes once they are decoded.
+func TestMemoryOfValuesThatTakeNoRoomInTheFile(t *testing.T) {
+	for name, c := range map[string]struct {
+		width, batch, batches int
+		distinct              bool
+		refused               string
+	}{
+		"120 MB of one text of 4 kB":   {width: 4000, batch: 1000, batches: 30},
+		"100 MB of one text of 100 kB": {width: 100_000, batch: 50, batches: 20},
+		"texts of 1 MB":                {width: 1_000_000, batch: 2, batches: 3, distinct: true},
+		"texts of 20 MB":               {width: 20_000_000, batch: 2, batches: 2, distinct: true, refused: "bytes of memory"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnv(t, idAndText, *iceberg.UnpartitionedSpec, nil)
+			values := make([]string, c.batch)
+			for i := range values {
+				values[i] = strings.Repeat("a", c.width)
+				if c.distinct {
+					values[i] = fmt.Sprint(i) + values[i]
+				}
+			}
+			for range 3 {
+				e.appendValues(c.batches, values...)
+			}
+			runChild(t, e, childRefusal+"="+c.refused)
+		})
+	}
+}
+
 func TestMemoryStaysInItsBudget(t *testing.T) {
 	for name, c := range map[string]struct {
 		columns, rows, files, rowGroup int
@@ -123,12 +194,7 @@ func TestMemoryStaysInItsBudget(t *testing.T) {
 				"write.parquet.row-group-limit": fmt.Sprint(c.rowGroup),
 			})
 			e.appendFloats(c.columns, c.rows, c.files)
-			child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMemoryChild$", "-test.count=1", "-test.v")
-			child.Env = append(os.Environ(), childDir+"="+e.dir)
-			out, err := child.CombinedOutput()
-			require.NoError(t, err, string(out))
-			require.True(t, bytes.Contains(out, []byte("output ")), string(out))
-			t.Log(string(out))
+			runChild(t, e)
 		})
 	}
 }

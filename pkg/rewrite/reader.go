@@ -15,10 +15,10 @@ const readAhead = 4
 
 // readOptions say how files are read.
 type readOptions struct {
-	batchRows int
-	// wholeBytes is the decoded size up to which a file may be held in memory
-	// whole, so that several can be decoded at once.
-	wholeBytes int64
+	batchRows int // at most
+	// batchBytes bounds a decoded batch, and the files of which several are
+	// decoded at once. A single row may be larger.
+	batchBytes int64
 	lineage    bool     // add the row id and last-updated columns
 	raw        bool     // leave deleted rows in
 	fields     []string // columns, all when empty
@@ -36,7 +36,7 @@ func openRows(ctx context.Context, tbl *table.Table, files []File, o readOptions
 	runs := readRuns(tbl, files, o)
 	rows := func(yield func(arrow.RecordBatch, error) bool) {
 		for _, run := range runs {
-			_, batches, err := scanner(tbl, o, run.parallel).ReadTasks(ctx, tasks(run.files, o.raw))
+			_, batches, err := scanner(tbl, o, run).ReadTasks(ctx, tasks(run.files, o.raw))
 			if err != nil {
 				yield(nil, fmt.Errorf("read %d files from %s: %w", len(run.files), run.files[0].Data.FilePath(), err))
 
@@ -65,10 +65,10 @@ func openRows(ctx context.Context, tbl *table.Table, files []File, o readOptions
 	return schema, rows, nil
 }
 
-func scanner(tbl *table.Table, o readOptions, parallel int) *table.Scan {
-	opts := []table.ScanOption{table.WithMaxConcurrency(parallel)}
-	if o.batchRows > 0 {
-		opts = append(opts, table.WithArrowBatchSize(o.batchRows))
+func scanner(tbl *table.Table, o readOptions, run readRun) *table.Scan {
+	opts := []table.ScanOption{table.WithMaxConcurrency(run.parallel)}
+	if run.batchRows > 0 {
+		opts = append(opts, table.WithArrowBatchSize(run.batchRows))
 	}
 	if o.lineage {
 		opts = append(opts, table.WithRowLineage())
@@ -83,7 +83,7 @@ func scanner(tbl *table.Table, o readOptions, parallel int) *table.Scan {
 // rowSchema is the Arrow schema of the batches. With lineage it carries field
 // ids, without which the writer could not tell the reserved columns.
 func rowSchema(tbl *table.Table, o readOptions) (*arrow.Schema, error) {
-	projected, err := scanner(tbl, o, 1).Projection()
+	projected, err := scanner(tbl, o, readRun{parallel: 1}).Projection()
 	if err != nil {
 		return nil, fmt.Errorf("project table schema: %w", err)
 	}
@@ -98,8 +98,9 @@ func rowSchema(tbl *table.Table, o readOptions) (*arrow.Schema, error) {
 }
 
 type readRun struct {
-	files    []File
-	parallel int
+	files     []File
+	parallel  int
+	batchRows int
 }
 
 // readRuns cuts files into runs of small ones and single large ones. A run is
@@ -107,14 +108,17 @@ type readRun struct {
 func readRuns(tbl *table.Table, files []File, o readOptions) []readRun {
 	var runs []readRun
 	var before string
+	fixed := fixedWidth(tbl.Schema())
 	for _, f := range files {
-		small := expansion*f.Data.FileSizeBytes() <= o.wholeBytes
+		small := f.wholeSize() <= o.batchBytes
+		rows := int(min(int64(o.batchRows), max(1, o.batchBytes/f.rowWidth(fixed))))
 		last := len(runs) - 1
 		where := partitionOf(tbl, f.Data)
 		together := where == before
 		before = where
 		if small && together && last >= 0 && runs[last].parallel > 1 {
 			runs[last].files = append(runs[last].files, f)
+			runs[last].batchRows = min(runs[last].batchRows, rows)
 
 			continue
 		}
@@ -122,7 +126,7 @@ func readRuns(tbl *table.Table, files []File, o readOptions) []readRun {
 		if small {
 			parallel = readAhead
 		}
-		runs = append(runs, readRun{files: []File{f}, parallel: parallel})
+		runs = append(runs, readRun{files: []File{f}, parallel: parallel, batchRows: rows})
 	}
 
 	return runs

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -151,7 +152,7 @@ func (r *Rewriter) one(ctx context.Context, tbl *table.Table, g Group) Result {
 	}
 	start := time.Now()
 	rec := &recorder{}
-	files, err := inspect(ctx, tbl, g.Files)
+	files, err := inspect(ctx, tbl, g.Files, r.inspectionMemory)
 	if err == nil {
 		g.Files = files
 		res.Group = g
@@ -197,6 +198,20 @@ func (r *Rewriter) reserve(ctx context.Context, tbl *table.Table, g Group, work 
 	defer r.memory.Release(share)
 
 	return work(a)
+}
+
+// inspectionMemory hands out a group's share, for the rare file whose
+// dictionary is too large to be looked at on the side.
+func (r *Rewriter) inspectionMemory(ctx context.Context) (int64, func(), error) {
+	if r.memory == nil {
+		return math.MaxInt64, func() {}, nil
+	}
+	bytes := max(1, r.opts.Memory/int64(r.opts.Parallel))
+	if err := r.memory.Acquire(ctx, bytes); err != nil {
+		return 0, nil, fmt.Errorf("wait for memory: %w", err)
+	}
+
+	return bytes * livePercent / 100, func() { r.memory.Release(bytes) }, nil
 }
 
 func (r *Rewriter) log(res Result) {

@@ -23,8 +23,7 @@ func (r *Rewriter) Verify(ctx context.Context, tbl *table.Table, results []Resul
 			continue
 		}
 		work.Go(func() error {
-			err := r.reserve(ctx, tbl, res.Group, func(a allotment) error { return verifyGroup(ctx, tbl, res, a) })
-			if err != nil {
+			if err := r.verifyGroup(ctx, tbl, res); err != nil {
 				return fmt.Errorf("verify %s: %w", groupName(res.Group), err)
 			}
 
@@ -35,17 +34,23 @@ func (r *Rewriter) Verify(ctx context.Context, tbl *table.Table, results []Resul
 	return work.Wait() //nolint:wrapcheck // wrapped with the group above
 }
 
-func verifyGroup(ctx context.Context, tbl *table.Table, res Result, a allotment) error {
-	lineage := res.Group.lineage && tbl.Metadata().Version() >= 3
-	before, err := hashRows(ctx, tbl, res.Group.Files, lineage, a)
-	if err != nil {
-		return err
-	}
+func (r *Rewriter) verifyGroup(ctx context.Context, tbl *table.Table, res Result) error {
 	outputs := make([]File, 0, len(res.Outputs))
 	for _, df := range res.Outputs {
 		outputs = append(outputs, File{Data: df, SequenceNumber: tbl.CurrentSnapshot().SequenceNumber})
 	}
-	after, err := hashRows(ctx, tbl, outputs, lineage, a)
+	outputs, err := inspect(ctx, tbl, outputs, r.inspectionMemory)
+	if err != nil {
+		return err
+	}
+	lineage := res.Group.lineage && tbl.Metadata().Version() >= 3
+	before, err := r.hashGroup(ctx, tbl, res.Group, lineage)
+	if err != nil {
+		return err
+	}
+	written := res.Group
+	written.Files = outputs
+	after, err := r.hashGroup(ctx, tbl, written, lineage)
 	if err != nil {
 		return err
 	}
@@ -56,24 +61,24 @@ func verifyGroup(ctx context.Context, tbl *table.Table, res Result, a allotment)
 	return nil
 }
 
-func hashRows(ctx context.Context, tbl *table.Table, files []File, lineage bool, a allotment) (checksum, error) {
+// hashGroup hashes the rows of a group's files within its share of the memory.
+func (r *Rewriter) hashGroup(ctx context.Context, tbl *table.Table, g Group, lineage bool) (checksum, error) {
 	var sum checksum
-	o := readOptions{batchRows: batchRowsOf(tbl, files, a), wholeBytes: a.batchBytes, lineage: lineage}
-	err := eachBatch(ctx, tbl, files, o, func(rec arrow.RecordBatch) { sum.addBatch(rec) })
+	err := r.reserve(ctx, tbl, g, func(a allotment) (err error) {
+		sum, err = hashRows(ctx, tbl, g.Files, lineage, a)
+
+		return err
+	})
 
 	return sum, err
 }
 
-// batchRowsOf bounds the batches of a read by memory alone.
-func batchRowsOf(tbl *table.Table, files []File, a allotment) int {
-	var rows, bytes int64
-	for _, f := range files {
-		rows += f.Data.Count()
-		bytes += f.Data.FileSizeBytes()
-	}
-	width := max(1, expansion*bytes/max(1, rows), fixedWidth(tbl.Schema()))
+func hashRows(ctx context.Context, tbl *table.Table, files []File, lineage bool, a allotment) (checksum, error) {
+	var sum checksum
+	o := readOptions{batchRows: maxBatchRows, batchBytes: a.batchBytes, lineage: lineage}
+	err := eachBatch(ctx, tbl, files, o, func(rec arrow.RecordBatch) { sum.addBatch(rec) })
 
-	return int(min(maxBatchRows, max(minBatchRows, a.batchBytes/width)))
+	return sum, err
 }
 
 // eachBatch reads files and releases each batch after it was seen.
