@@ -22,7 +22,7 @@ func (s *Store) azureFactory(_ context.Context, props map[string]string) (Backen
 		if err != nil {
 			return nil, err
 		}
-		return azureblob.OpenBucket(ctx, client, nil) //nolint:wrapcheck // bucket names the container
+		return azureblob.OpenBucket(ctx, client, nil)
 	}), nil
 }
 

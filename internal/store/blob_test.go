@@ -63,7 +63,7 @@ type cloud struct {
 func (c *cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body) // Nothing of it matters.
 	c.mu.Lock()
-	c.requests = append(c.requests, r.Clone(context.Background()))
+	c.requests = append(c.requests, r.Clone(context.WithoutCancel(r.Context())))
 	c.mu.Unlock()
 	w.Header().Set("Date", time.Now().Add(48*time.Hour).UTC().Format(http.TimeFormat))
 	c.answer(w, r)

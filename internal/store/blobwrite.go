@@ -23,7 +23,7 @@ func (b *blobBackend) Create(ctx context.Context, path string) (Writer, error) {
 	w := &blobWriter{counters: b.counters}
 	w.ctx, w.cancel = context.WithCancelCause(ctx)
 	b.counters.Puts.Add(1)
-	if w.w, err = bucket.NewWriter(w.ctx, loc.key, &blob.WriterOptions{
+	if w.w, err = bucket.NewWriter(w.ctx, loc.key, &blob.WriterOptions{ //nolint:contextcheck // a child of ctx
 		BufferSize: int(b.partSize), MaxConcurrency: b.concurrency, ContentType: "application/octet-stream",
 	}); err != nil {
 		w.cancel(nil)

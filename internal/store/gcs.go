@@ -33,7 +33,7 @@ func (s *Store) gcsFactory(_ context.Context, props map[string]string) (Backend,
 		if o.Endpoint != "" {
 			conf.ClientOptions = append(conf.ClientOptions, option.WithEndpoint(o.Endpoint))
 		}
-		return gcsblob.OpenBucket(ctx, client, bucket, conf) //nolint:wrapcheck // bucket names the container
+		return gcsblob.OpenBucket(ctx, client, bucket, conf)
 	}), nil
 }
 

@@ -629,3 +629,51 @@ func TestCase_C7_rewrittenFilesGoToTheDataPath(t *testing.T) {
 		})
 	}
 }
+
+// forgetful is a catalog whose answers leave out all snapshots but the head.
+type forgetful struct{ *hookedCatalog }
+
+func (f forgetful) LoadTable(ctx context.Context, ident table.Identifier) (*table.Table, error) {
+	tbl, err := f.hookedCatalog.LoadTable(ctx, ident)
+	if err != nil {
+		return nil, err
+	}
+	b, err := table.MetadataBuilderFromBase(tbl.Metadata(), tbl.MetadataLocation())
+	if err != nil {
+		return nil, err
+	}
+	var others []int64
+	for _, s := range tbl.Metadata().Snapshots() {
+		if s.SnapshotID != tbl.CurrentSnapshot().SnapshotID {
+			others = append(others, s.SnapshotID)
+		}
+	}
+	if err := b.RemoveSnapshots(others, false); err != nil {
+		return nil, err
+	}
+	meta, err := b.Build()
+	if err != nil {
+		return nil, err
+	}
+
+	return table.New(tbl.Identifier(), meta, tbl.MetadataLocation(), tbl.FS, f), nil
+}
+
+// The metadata file counts, whatever the catalog's answer leaves out.
+func TestOrphansDoesNotTrustAnAnswerWithoutSnapshots(t *testing.T) {
+	w := newWorld(t, worldOptions{})
+	w.fragment(5)
+	_, err := w.compact(CompactOptions{})
+	require.NoError(t, err)
+	w.old()
+	stray := w.plant(w.load().Location(), "data/stray.parquet", tenDays)
+	before := w.everything()
+	cat := forgetful{w.cat}
+	w.m.Catalog = cat
+	look, err := cat.LoadTable(context.Background(), w.ident)
+	require.NoError(t, err)
+	require.Len(t, look.Metadata().Snapshots(), 1)
+	_, err = w.m.Orphans(context.Background(), look, OrphanOptions{OlderThan: 72 * time.Hour})
+	require.NoError(t, err)
+	w.gone(before, stray)
+}
