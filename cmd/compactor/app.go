@@ -15,11 +15,12 @@ import (
 
 // environment is what the program takes from its process.
 type environment struct {
-	args   []string
-	getenv func(string) (string, bool)
-	stdin  io.Reader // for a command under a claim
-	stdout io.Writer
-	stderr io.Writer
+	args    []string
+	getenv  func(string) (string, bool)
+	stdin   io.Reader // for a command under a claim
+	stdout  io.Writer
+	stderr  io.Writer
+	environ []string // NAME=value, to notice misspelt names
 }
 
 // run parses the command line and runs the command. Its error decides the exit

@@ -53,6 +53,7 @@ func demoCommand(env environment) *cli.Command {
 // works in its folder and nowhere else.
 func sealed(env environment) environment {
 	outer := env.getenv
+	env.environ = nil
 	env.getenv = func(name string) (string, bool) {
 		if name == "NO_COLOR" || name == "GOMEMLIMIT" {
 			return outer(name)

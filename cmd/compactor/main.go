@@ -12,7 +12,7 @@ func main() {
 	ctx, stop := untilSignal(context.Background())
 	err := run(ctx, environment{
 		args:   os.Args,
-		getenv: os.LookupEnv,
+		getenv: os.LookupEnv, environ: os.Environ(),
 		stdin:  os.Stdin,
 		stdout: os.Stdout,
 		stderr: os.Stderr,

@@ -147,7 +147,7 @@ func readConfig(c *cli.Context, env environment, noCatalog bool) (*config.Config
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := config.Load(config.Source{Path: path, Env: env.getenv, Flags: values, FlagNames: names, ReadFile: os.ReadFile, CatalogOptional: noCatalog})
+	cfg, err := config.Load(config.Source{Path: path, Env: env.getenv, Environ: env.environ, Flags: values, FlagNames: names, ReadFile: os.ReadFile, CatalogOptional: noCatalog})
 	if err != nil {
 		return nil, &usageError{err}
 	}
