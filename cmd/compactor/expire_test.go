@@ -282,7 +282,7 @@ func appendMany(t *testing.T, tbl *table.Table, n int) *table.Table {
 		tx := tbl.NewTransaction()
 		for range min(n, 50) {
 			file := tabletest.WriteFile(t, tbl, tabletest.IDs(first, 1))
-			require.NoError(t, tx.AddDataFiles(ctx, []iceberg.DataFile{file}, nil, table.WithoutAutoNameMapping()))
+			require.NoError(t, tx.AddDataFiles(ctx, []iceberg.DataFile{file}, nil, table.WithoutAutoNameMapping(), table.WithoutDuplicateCheck()))
 			first++
 			n--
 		}
