@@ -20,7 +20,7 @@ const abortTimeout = 30 * time.Second
 
 // lastGrace is how long the request that makes an object visible may go on
 // after the work's own context has ended.
-const lastGrace = 30 * time.Second
+const lastGrace = 5 * time.Second
 
 // Create begins an object; nothing is sent before there is a full part, or Close.
 func (b *s3Backend) Create(ctx context.Context, path string) (Writer, error) {
