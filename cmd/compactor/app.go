@@ -39,7 +39,7 @@ func run(ctx context.Context, env environment) error {
 		return errors.Join(err, writeFailure(env.stdout, err))
 	}
 
-	return err //nolint:wrapcheck // Commands return errors that say what and where.
+	return err
 }
 
 func newApp(env environment) *cli.App {
