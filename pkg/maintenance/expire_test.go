@@ -280,3 +280,26 @@ func entryFiles(t *testing.T, tbl *table.Table) []iceberg.DataFile {
 
 	return files
 }
+
+// A catalog that leaves a tagged snapshot out of its answer after the commit
+// does not make its files look unreachable.
+func TestIncompleteAnswerKeepsFiles(t *testing.T) {
+	w := newWorld(t, worldOptions{})
+	tbl := w.expirable(4)
+	old := tbl.Metadata().Snapshots()[1]
+	_, _, err := w.open(nil).CommitTable(context.Background(), w.ident, nil,
+		[]table.Update{table.NewSetSnapshotRefUpdate("v1", old.SnapshotID, table.TagRef, 0, 0, 0)})
+	require.NoError(t, err)
+	w.cat.afterCommit = func() {
+		w.cat.loaded = func(full *table.Table) *table.Table {
+			part, err := afterExpiry(full, expiryPlan{refs: []string{"v1"}, snapshots: []table.Snapshot{old}})
+			require.NoError(t, err)
+
+			return part
+		}
+	}
+	rep, err := w.expire(ExpireOptions{})
+	require.NoError(t, err)
+	require.Positive(t, rep.Expire.Files.Deleted)
+	require.Equal(t, w.live(), w.files(), "the files of the tag stay")
+}

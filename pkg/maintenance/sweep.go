@@ -20,8 +20,8 @@ import (
 //     file of that snapshot;
 //   - no snapshot in gone is a snapshot of the table as it was loaded after
 //     the commit (the caller has checked that, and that no ref was lost);
-//   - no snapshot of the table as it was loaded after the commit names it in
-//     any of these ways, and the table names it neither as its metadata file
+//   - no snapshot of the table as it was loaded after the commit, by the
+//     catalog's answer or by the metadata file, names it in any of these ways, and the table names it neither as its metadata file
 //     nor in its metadata log. Two spellings of one object count as one name.
 //
 // A snapshot that is committed later inherits from one that stays, so that it
@@ -35,6 +35,7 @@ type sweep struct {
 	m      *Maintainer
 	fio    icebergio.IO
 	now    *table.Table     // loaded after the commit
+	kept   []table.Snapshot // of now
 	gone   []table.Snapshot // not in now
 	stats  []string         // statistics files of gone
 	last   map[int64]int64  // snapshots in gone whose lists are deleted last, see lostParents
@@ -59,8 +60,7 @@ var errDeletesFailed = errors.New("some files could not be deleted")
 // run finds and deletes. An error of a read leaves everything in place that
 // was not yet deleted; nothing is concluded from a part of the table.
 func (s *sweep) run(ctx context.Context) error {
-	kept := s.now.Metadata().Snapshots()
-	keptManifests, err := readLists(ctx, s.fio, kept, false)
+	keptManifests, err := readLists(ctx, s.fio, s.kept, false)
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (s *sweep) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	named := s.named(kept, keptManifests)
+	named := s.named(keptManifests)
 	dead := slices.DeleteFunc(goneManifests.order, keptManifests.has)
 	all := true
 	for pass := range passes(dead, s.batch) {
@@ -102,14 +102,14 @@ func (s *sweep) run(ctx context.Context) error {
 
 // named is the set of objects, content files apart, that the table still
 // names.
-func (s *sweep) named(kept []table.Snapshot, manifests *manifestSet) map[string]struct{} {
+func (s *sweep) named(manifests *manifestSet) map[string]struct{} {
 	meta := s.now.Metadata()
-	named := make(map[string]struct{}, len(kept)+len(manifests.byKey))
+	named := make(map[string]struct{}, len(s.kept)+len(manifests.byKey))
 	for key := range manifests.byKey {
 		named[key] = struct{}{}
 	}
 	note := func(location string) { named[objectKey(location)] = struct{}{} }
-	for _, k := range kept {
+	for _, k := range s.kept {
 		note(k.ManifestList)
 	}
 	for st := range meta.Statistics() {

@@ -129,6 +129,7 @@ type hookedCatalog struct {
 	*catalog.Catalog
 	before      func()
 	beforeLoad  func()
+	loaded      func(*table.Table) *table.Table
 	afterCommit func()
 	answer      func(error) error
 	commits     int
@@ -139,7 +140,12 @@ func (h *hookedCatalog) LoadTable(ctx context.Context, ident table.Identifier) (
 		h.beforeLoad()
 	}
 
-	return h.Catalog.LoadTable(ctx, ident)
+	tbl, err := h.Catalog.LoadTable(ctx, ident)
+	if err == nil && h.loaded != nil {
+		tbl = h.loaded(tbl)
+	}
+
+	return tbl, err
 }
 
 func (h *hookedCatalog) CommitTable(ctx context.Context, ident table.Identifier, reqs []table.Requirement,
