@@ -21,16 +21,24 @@ import (
 	"compactor/internal/tabletest"
 )
 
+// built is the program as it is built for use: what the race detector takes of
+// memory for itself is none of ours.
+func built(t *testing.T) string {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "compactor")
+	build := exec.Command("go", "build", "-trimpath", "-o", bin, ".")
+	build.Env = append(build.Environ(), "CGO_ENABLED=0")
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+
+	return bin
+}
+
 // peak compacts the world's table with the program as it is built for use, and
 // returns the most memory the process had resident, in bytes.
 func (w *world) peak(flags ...string) int64 {
 	w.t.Helper()
-	bin := filepath.Join(w.t.TempDir(), "compactor")
-	build := exec.Command("go", "build", "-trimpath", "-o", bin, ".")
-	build.Env = append(build.Environ(), "CGO_ENABLED=0")
-	out, err := build.CombinedOutput()
-	require.NoError(w.t, err, "%s", out)
-	cmd := exec.Command(bin, w.compactArgs(flags...)...)
+	cmd := exec.Command(built(w.t), w.compactArgs(flags...)...)
 	for k, v := range w.env {
 		cmd.Env = append(cmd.Env, k+"="+v)
 	}

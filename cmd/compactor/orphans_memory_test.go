@@ -93,7 +93,7 @@ func TestOrphansMemoryOfAMillionObjects(t *testing.T) {
 	server := httptest.NewServer(c)
 	defer server.Close()
 
-	p := w.start("orphans", "--config", w.config, "--output", "json", "--s3-endpoint", server.URL,
+	p := w.startFile(built(t), "orphans", "--config", w.config, "--output", "json", "--s3-endpoint", server.URL,
 		"--memory", "400MiB", "--max-hold", "0", "--quiet", w.name())
 	r := p.result(5 * time.Minute)
 	require.Equal(t, 0, r.code, r.stdout+r.stderr)

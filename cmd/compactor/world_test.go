@@ -237,7 +237,14 @@ type process struct {
 
 func (w *world) start(args ...string) *process {
 	w.t.Helper()
-	cmd := exec.Command(os.Args[0], args...)
+
+	return w.startFile(os.Args[0], args...)
+}
+
+// startFile starts a given build of the program.
+func (w *world) startFile(file string, args ...string) *process {
+	w.t.Helper()
+	cmd := exec.Command(file, args...)
 	cmd.Env = append(os.Environ(), asProgram+"=1")
 	for k, v := range w.env {
 		cmd.Env = append(cmd.Env, k+"="+v)
