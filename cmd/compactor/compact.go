@@ -45,7 +45,7 @@ func compactCommand(env environment) *cli.Command {
 				return err
 			}
 
-			return runJob(c, env, job{steps: []step{st}, dryRun: isOn(c, "dry-run"), verify: isOn(c, "verify"), asked: true})
+			return runJob(c, env, job{steps: []step{st}, dryRun: isOn(c, "dry-run"), asked: true})
 		},
 	}
 }
@@ -68,7 +68,7 @@ func runCommand(env environment) *cli.Command {
 				return err
 			}
 
-			return runJob(c, env, job{steps: steps, dryRun: isOn(c, "dry-run"), verify: isOn(c, "verify")})
+			return runJob(c, env, job{steps: steps, dryRun: isOn(c, "dry-run")})
 		},
 	}
 }

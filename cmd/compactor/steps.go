@@ -51,7 +51,6 @@ func runSteps(c *cli.Context) ([]step, error) {
 type job struct {
 	steps  []step
 	dryRun bool
-	verify bool
 	// asked says that the step was named on the command line, so that a policy
 	// which switches it off for a run does not count.
 	asked bool
@@ -80,7 +79,6 @@ func runOn(c *cli.Context, env environment, idents [][]string, j job) error {
 		return err
 	}
 	defer s.close()
-	s.verify = j.verify
 	rep := maintenance.Report{
 		Program: "compactor", Version: version.Get().Version, RunID: s.runID,
 		StartedAt: s.started, DryRun: j.dryRun, Tables: []maintenance.TableReport{},

@@ -36,7 +36,6 @@ type session struct {
 	claimer  claim.Claimer // nil in a dry run
 	catalog  *catalog.Catalog
 	counters *store.Counters
-	verify   bool
 }
 
 // openSession connects in the order that refuses early: the claim's database is
@@ -221,7 +220,7 @@ func (s *session) maintainer(task func(rewrite.Progress)) *maintenance.Maintaine
 		Catalog: s.catalog,
 		Claimer: claimAdapter{session: s},
 		Rewriter: rewrite.New(rewrite.Options{
-			RunID: s.runID, Memory: s.memory - reserved(s.parallel), Parallel: s.parallel, Progress: task, Logger: s.log, Verify: s.verify,
+			RunID: s.runID, Memory: s.memory - reserved(s.parallel), Parallel: s.parallel, Progress: task, Logger: s.log,
 		}),
 		Version: maintenance.Version{Name: "compactor", Version: version.Get().Version},
 		RunID:   s.runID,
