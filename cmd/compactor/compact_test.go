@@ -192,66 +192,6 @@ func between(chain, rounds, appends []int64) int {
 	return n
 }
 
-func TestDryRunNeedsNoPostgresAndTellsTheTruth(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	spec := iceberg.NewPartitionSpec(iceberg.PartitionField{SourceIDs: []int{3}, FieldID: 1000, Name: "p", Transform: iceberg.IdentityTransform{}})
-	tbl := w.createPartitioned(icebergcatalog.WithPartitionSpec(&spec))
-	for i := range 6 {
-		tbl = tabletest.Append(t, tbl, fmt.Sprintf(`[{"id":%d,"s":"x","p":"a"},{"id":%d,"s":"y","p":"b"},{"id":%d,"s":"z","p":null}]`, 3*i, 3*i+1, 3*i+2))
-	}
-	server := testenv.NewPostgres(t, testenv.PostgresOptions{Major: 15})
-	w.env["COMPACTOR_CLAIM_POSTGRES"] = server.DSN("postgres")
-	server.Stop(t, testenv.StopFast)
-	objects := w.objects()
-
-	r := w.compact("--dry-run")
-	require.Equal(t, 0, r.code, r.stderr)
-	plan := r.step(t).Plan
-	require.NotNil(t, plan)
-	require.Len(t, plan.Groups, 3)
-	require.Equal(t, tbl.CurrentSnapshot().SnapshotID, plan.SnapshotID)
-	writes := func(r testenv.Request) bool { return r.Method == "PUT" || r.Method == "DELETE" || r.Method == "POST" }
-	require.Zero(t, w.s3.Count(writes), "a dry run writes nothing")
-	require.Zero(t, w.commits())
-	require.Equal(t, objects, w.objects())
-
-	server.Start(t)
-	r = w.compact("--max-hold", "1ms")
-	require.Equal(t, 0, r.code, r.stderr)
-	step := r.step(t)
-	require.Len(t, step.Rounds, 3)
-	after := w.load()
-	for i, g := range plan.Groups {
-		require.ElementsMatch(t, g.Files, removedBy(t, after, *step.Rounds[i].Snapshot), "round %d takes exactly group %d of the plan", i+1, i+1)
-	}
-}
-
-// removedBy lists the data files that a snapshot removed, sorted as the plan
-// lists them.
-func removedBy(t *testing.T, tbl *table.Table, id int64) []string {
-	t.Helper()
-	fio, err := tbl.FS(context.Background())
-	require.NoError(t, err)
-	manifests, err := tbl.SnapshotByID(id).Manifests(fio)
-	require.NoError(t, err)
-	var removed []string
-	for _, m := range manifests {
-		if m.SnapshotID() != id {
-			continue
-		}
-		for e, err := range m.Entries(fio, false) {
-			require.NoError(t, err)
-			if e.Status() == iceberg.EntryStatusDELETED {
-				removed = append(removed, e.DataFile().FilePath())
-			}
-		}
-	}
-	slices.Sort(removed)
-
-	return removed
-}
-
 func TestTwoSpellingsOfOneTableAreOneClaim(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -207,37 +207,6 @@ func TestExpireRemovesStatistics(t *testing.T) {
 	require.Equal(t, 1, n)
 }
 
-// The dry run needs no PostgreSQL, writes nothing, and names exactly what the
-// run after it expires and deletes.
-func TestExpireDryRunTellsTheTruth(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	tabletest.Fragment(t, w.create(), 6, 2)
-	require.Equal(t, 0, w.compact("--min-input-files", "2").code)
-	server := testenv.NewPostgres(t, testenv.PostgresOptions{Major: 15})
-	w.env["COMPACTOR_CLAIM_POSTGRES"] = server.DSN("postgres")
-	server.Stop(t, testenv.StopFast)
-	objects, commits := w.objects(), w.commits()
-	w.s3.ResetRequests()
-	r := w.do("expire", "--older-than", "0s", "--retain-last", "2", "--dry-run")
-	require.Equal(t, 0, r.code, r.stdout+r.stderr)
-	plan := r.step(t)
-	require.Equal(t, "planned", plan.Status)
-	require.Len(t, plan.Expire.Snapshots, 5)
-	require.Len(t, plan.Expire.Files.Paths, plan.Expire.Files.Planned)
-	require.Zero(t, w.s3.Count(func(r testenv.Request) bool { return r.Method != "GET" && r.Method != "HEAD" }), "a dry run writes nothing")
-	require.Equal(t, commits, w.commits())
-
-	server.Start(t)
-	r = w.do("expire", "--older-than", "0s", "--retain-last", "2")
-	require.Equal(t, 0, r.code, r.stderr)
-	step := r.step(t)
-	require.Equal(t, plan.Expire.Snapshots, step.Expire.Snapshots)
-	gone := slices.DeleteFunc(objects, func(p string) bool { return slices.Contains(w.objects(), p) })
-	slices.Sort(plan.Expire.Files.Paths)
-	require.Equal(t, plan.Expire.Files.Paths, gone)
-}
-
 // Expiring 490 of 500 snapshots reads each manifest and each list once, and
 // deletes in batches.
 func TestExpireReadsEachManifestOnce(t *testing.T) {

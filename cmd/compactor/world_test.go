@@ -186,6 +186,7 @@ type stepDoc struct {
 	Plan      *maintenance.PlanReport      `json:"plan"`
 	Expire    *maintenance.ExpireReport    `json:"expire"`
 	Manifests *maintenance.ManifestsReport `json:"manifests"`
+	Orphans   *maintenance.OrphanReport    `json:"orphans"`
 }
 
 // compactor runs the program in this process, with JSON on stdout.
