@@ -35,7 +35,7 @@ docs: ## Write the generated parts of the documentation
 	go test ./cmd/compactor -run '^TestDocs$$' -update
 	go test ./internal/config -run '^TestReferenceIsCurrent$$' -update
 
-test: check ## Everything that continuous integration runs: check, then all tests on real servers
+test: check model ## Everything that continuous integration runs: check, the model, then all tests on real servers
 	scripts/test.sh -race ./...
 
 test-long: ## The tests of "make test" and those with the build tag "long"
