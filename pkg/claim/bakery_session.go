@@ -219,7 +219,8 @@ func (s *bakerySession) withdraw(ctx context.Context) error {
 	return err
 }
 
-// check implements lease: the claim is there, entered and ours, and a majority of the nodes was in contact within half a window.
+// check implements lease: the claim is there, entered and ours, and a majority of the nodes was in contact within half a window. Without
+// that contact the claim is not withdrawn here: the keeper does it when no commit can be under way.
 func (s *bakerySession) check(ctx context.Context) error {
 	due := s.server.cfg.Now().Sub(s.poked) >= s.server.cfg.Timing.Probe/2
 	holding, _, err := s.look(ctx, s.ticket, due)
@@ -230,8 +231,7 @@ func (s *bakerySession) check(ctx context.Context) error {
 		return errNotOurs
 	}
 	if !s.leased() {
-		err := fmt.Errorf("this node was out of contact with a majority for %s", s.server.cfg.Window/2)
-		return errors.Join(err, s.withdraw(ctx)) // The verdict is final, so the others need not wait for the session's end.
+		return fmt.Errorf("%w for %s", errOutOfContact, s.server.cfg.Window/2)
 	}
 	maps.DeleteFunc(s.sent, func(_ int64, at time.Time) bool { return s.poked.Sub(at) > 2*s.server.cfg.Window })
 	return nil

@@ -149,13 +149,14 @@ func TestCase_C20_BakeryStoppedHolderFindsItsClaimLost(t *testing.T) {
 
 // TestBakeryHoldsForLongerThanAWindow: pokes and their answers keep the lease, for as long as the work takes.
 func TestBakeryHoldsForLongerThanAWindow(t *testing.T) {
+	t.Parallel()
 	dbs := bakeryMesh(t, 3, 18)
-	const window = 2 * time.Second
+	const window = 6 * time.Second
 	holder := open(t, claim.Config{Mode: claim.ModeBakery, DSN: dbs[0].DSN, Window: window})
 	waiter := open(t, claim.Config{Mode: claim.ModeBakery, DSN: dbs[1].DSN, Window: window})
 	held, err := holder.Acquire(t.Context(), claimtest.Key("long"), claim.AcquireOptions{})
 	require.NoError(t, err)
-	_, err = waiter.Acquire(t.Context(), claimtest.Key("long"), claim.AcquireOptions{Timeout: 3 * window})
+	_, err = waiter.Acquire(t.Context(), claimtest.Key("long"), claim.AcquireOptions{Timeout: window + window/4})
 	require.ErrorIs(t, err, claim.ErrHeld)
 	_, err = held.Verify(t.Context())
 	require.NoError(t, err)

@@ -53,10 +53,10 @@ func TestBakeryConformsOnThreeNodes(t *testing.T) {
 func bakeryHarness(db *testenv.Database) claimtest.Harness {
 	return claimtest.Harness{
 		Config: func(_ testing.TB, holder string) claim.Config {
-			return claim.Config{Mode: claim.ModeBakery, DSN: db.DSN, Holder: holder, Window: 4 * time.Second}
+			return claim.Config{Mode: claim.ModeBakery, DSN: db.DSN, Holder: holder, Window: 10 * time.Second}
 		},
 		Sever:  func(tb testing.TB, c *claim.Claim) { terminate(tb, db, bakeryKeySQL, c.Reference()) },
 		Queued: func(tb testing.TB, key claim.Key) int { return atLock(tb, db, bakeryKeySQL, key.String()) },
-		Term:   2 * time.Second,
+		Term:   5 * time.Second,
 	}
 }

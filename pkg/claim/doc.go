@@ -69,6 +69,8 @@
 //	PostgreSQL unreachable          Acquire fails                  -
 //	standby, pooler, bad TLS,       *SetupError from Open          -
 //	missing grant, half-set mesh
+//	no majority (mode bakery)       lost after half a window       with Release, or when the time is
+//	                                                              over that Verify gave to a commit
 //	lock file removed (mode file)   lost within 5 s                at once
 //
 // # Modes

@@ -22,6 +22,9 @@ var (
 	// errNotOurs is what a check reports when PostgreSQL answers that the claim is
 	// not held by our session.
 	errNotOurs = errors.New("PostgreSQL says that this session does not hold the claim")
+	// errOutOfContact is what a check in mode bakery reports when the peers may
+	// soon skip this node: the claim is there, but must not be relied upon.
+	errOutOfContact = errors.New("this node was out of contact with a majority")
 )
 
 // HeldError says that the claim was not granted in time, and who has it.

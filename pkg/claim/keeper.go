@@ -13,7 +13,9 @@ import (
 // the only caller and makes one call at a time.
 type lease interface {
 	// check asks the authority whether the claim is ours; nil means yes. After an
-	// error the lease is over.
+	// error the lease is over. errOutOfContact says that the claim is still there
+	// and keeps others out, although it must not be relied upon any longer; only
+	// release may follow then.
 	check(ctx context.Context) error
 	// idle blocks until ctx ends and returns nil, or returns an error as soon as it
 	// is plain that the claim is gone.
@@ -49,8 +51,9 @@ type keeper struct {
 	// stop ends whatever the loop is doing.
 	stop context.CancelFunc
 
-	// proof is when the last successful check was sent. The loop owns it.
-	proof time.Time
+	// proof is when the last successful check was sent. The loop owns it, and
+	// promised, the last deadline that verify gave to anybody.
+	proof, promised time.Time
 	// failure is why the claim was lost; it may be read once finished is closed.
 	failure error
 }
@@ -91,14 +94,11 @@ func (k *keeper) loop(base context.Context) {
 	for {
 		req, err := k.idle(base)
 		if err != nil {
-			k.lose(err)
+			k.lose(base, nil, err)
 			return
 		}
 		if req != nil && req.release {
-			ctx, cancel := context.WithTimeout(base, k.timing.Release)
-			err := k.lease.release(ctx)
-			cancel()
-			req.reply <- reply{err: err}
+			req.reply <- reply{err: k.giveBack(base)}
 			return
 		}
 		limit := k.term
@@ -107,10 +107,11 @@ func (k *keeper) loop(base context.Context) {
 		}
 		deadline, err := k.prove(base, limit)
 		if err != nil {
-			k.lose(err)
+			k.lose(base, req, err)
 			return
 		}
 		if req != nil {
+			k.promised = deadline
 			req.reply <- reply{deadline: deadline}
 		}
 	}
@@ -161,12 +162,53 @@ func (k *keeper) prove(base context.Context, limit time.Duration) (time.Time, er
 	return sent.Add(k.term), nil
 }
 
-// lose records the loss, ends the claim's context and frees the lease.
-func (k *keeper) lose(err error) {
+// lose records the loss, ends the claim's context and frees the lease. req is
+// the request to verify, if any, whose answer this is.
+func (k *keeper) lose(base context.Context, req *request, err error) {
 	k.failure = &LostError{Key: k.key, Reason: err.Error()}
 	k.log.Warn().Str("table", k.key.String()).Err(k.failure).Msg("claim lost")
 	k.lost(k.failure)
+	if req != nil {
+		req.reply <- reply{err: k.failure}
+	}
+	if errors.Is(err, errOutOfContact) {
+		k.honour(base)
+		return
+	}
 	k.lease.abandon()
+}
+
+// honour keeps a claim that is lost but still there for as long as a commit may
+// be under way that verify has allowed: a writer that got the table before would
+// read a head that this commit is about to move. The owner's release ends the
+// wait, because it comes after the commit's answer.
+func (k *keeper) honour(base context.Context) {
+	due := time.NewTimer(k.promised.Sub(k.now()))
+	defer due.Stop()
+	for {
+		select {
+		case req := <-k.requests:
+			if !req.release {
+				req.reply <- reply{err: k.failure}
+				continue
+			}
+			req.reply <- reply{err: k.giveBack(base)}
+		case <-due.C:
+			if err := k.giveBack(base); err != nil {
+				k.log.Warn().Str("table", k.key.String()).Err(err).Msg("lost claim not given back")
+			}
+		case <-base.Done():
+			k.lease.abandon()
+		}
+		return
+	}
+}
+
+// giveBack releases the lease within the time allowed for it.
+func (k *keeper) giveBack(base context.Context) error {
+	ctx, cancel := context.WithTimeout(base, k.timing.Release)
+	defer cancel()
+	return k.lease.release(ctx)
 }
 
 // verify passes a check through the loop.
