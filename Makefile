@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-.PHONY: help demo build check lint vet shellcheck docs-check docs test test-long model bench setup dev-up dev-down clean
+.PHONY: help demo build check lint vet shellcheck docs-check docs test test-long model bench bench-claim setup dev-up dev-down clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,8 +45,11 @@ model: ## Check every configuration of the protocol's model with Spin
 	@scripts/setup.sh test
 	go run ./formal/check
 
+bench-claim: ## Latency and rate of bakery claims on 1 and 3 nodes, also beside a heavy insert
+	GOTESTSUM_FORMAT=standard-verbose scripts/test.sh -run '^$$' -bench Bakery -benchtime 500x -v ./pkg/claim
+
 bench: ## Go benchmarks
-	scripts/test.sh -run '^$$' -bench . -benchmem -v ./...
+	GOTESTSUM_FORMAT=standard-verbose scripts/test.sh -run '^$$' -bench . -benchmem -v ./...
 
 setup: ## Install servers and tools without running anything
 	scripts/setup.sh

@@ -19,4 +19,4 @@ trap 'exit 143' TERM
 export COMPACTOR_TESTENV=$state
 cd "$root"
 # Two packages at once: more would compete for the same servers and cores, and the tests that measure time would say less.
-"$gotestsum" --format pkgname-and-test-fails -- -p 2 -timeout 30m "$@"
+"$gotestsum" --format "${GOTESTSUM_FORMAT:-pkgname-and-test-fails}" -- -p 2 -timeout 30m "$@"
