@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -200,13 +201,14 @@ func TestCase_X2_expireBesideRewrite(t *testing.T) {
 }
 
 // A tag that comes up in the last moment is dropped by the catalog together
-// with its snapshot. No file of that snapshot is deleted, and the tag is named.
+// with its snapshot. No file of that snapshot is deleted, and the tag is named,
+// by every later step too, until the loss is accepted.
 func TestCase_X8_tagInFlight(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	tbl := tabletest.Fragment(t, w.create(), 6, 2)
 	require.Equal(t, 0, w.compact("--min-input-files", "2").code)
-	old := history(tbl)[2]
+	old, rows := history(tbl)[2], tabletest.Rows(t, tbl)
 	match := w.isCommit()
 	w.catalog.Handle(testenv.Rule{
 		Match: func(r *http.Request) bool { return match(r.Method, r.URL.Path) }, Times: 1,
@@ -222,4 +224,17 @@ func TestCase_X8_tagInFlight(t *testing.T) {
 	require.Equal(t, "nothing-to-do", r.step(t).Status)
 	require.Contains(t, r.stderr, "tag audit-2026")
 	require.Subset(t, w.objects(), objects, "nor by a later run")
+
+	w.ageEverything()
+	for _, flags := range [][]string{{"--dry-run"}, {}, {"--accept-lost-ref", "another"}} {
+		r = w.do("orphans", flags...)
+		require.Equal(t, 3, r.code, r.stdout+r.stderr)
+		require.Contains(t, r.step(t).Reason, "tag audit-2026 was lost when its snapshot "+fmt.Sprint(old)+" expired")
+		require.Subset(t, w.objects(), objects, "nor by the removal of orphans")
+	}
+	r = w.do("orphans", "--accept-lost-ref", "audit-2026")
+	require.Equal(t, 0, r.code, r.stdout+r.stderr)
+	require.Equal(t, rows, tabletest.Rows(t, w.load()))
+	w.onlyLiveObjects()
+	require.Equal(t, "nothing-to-do", w.do("orphans").step(t).Status, "what was accepted need not be accepted again")
 }

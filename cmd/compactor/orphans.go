@@ -32,6 +32,7 @@ func orphansCommand(env environment) *cli.Command {
 	flags := append(stringFlags(orphanKeyFlags(), "Orphans:"),
 		&cli.StringFlag{Name: "older-than", Usage: "delete files that are at least `DURATION` old by the store's clock (default: 72h; at least 24h)", Category: "Orphans:"},
 		&cli.StringSliceFlag{Name: "location", Usage: "list the folder `URI` of the table too; may be repeated. Name only folders that hold files of this table alone", Category: "Orphans:"},
+		&cli.StringSliceFlag{Name: "accept-lost-ref", Usage: "delete the files of the branch or tag `NAME` too, which was made while its snapshot expired, and was lost; may be repeated", Category: "Orphans:"},
 		&cli.BoolFlag{Name: riskFlag, Usage: "accept an age below 24h: files of writes that are not yet committed may be deleted", Category: "Orphans:"},
 		&cli.BoolFlag{Name: "dry-run", Usage: "print the plan; take no claim, delete nothing"},
 	)
@@ -56,6 +57,7 @@ type orphanChoice struct {
 func orphanOptions(c *cli.Context) (orphanChoice, error) {
 	o := orphanChoice{OrphanOptions: maintenance.OrphanOptions{
 		DryRun: isOn(c, "dry-run"), RiskInFlight: isOn(c, riskFlag), Locations: c.StringSlice("location"),
+		AcceptLostRefs: c.StringSlice("accept-lost-ref"),
 	}}
 	text, given := lookup(c, "older-than")
 	if !given {

@@ -33,6 +33,9 @@ type OrphanOptions struct {
 	// Locations are folders of the table outside of its location that are
 	// listed too, such as its write.data.path.
 	Locations []string
+	// AcceptLostRefs are branches and tags that an expiry took away by mistake
+	// and whose files may go.
+	AcceptLostRefs []string
 	// OverrideDeleteDisabled deletes where the catalog says that files are its own to
 	// delete.
 	OverrideDeleteDisabled bool
@@ -47,9 +50,10 @@ type OrphanOptions struct {
 // the claim. Effects, in order:
 //
 //  1. what the metadata names is collected, then the folders are listed: both
-//     without the claim, nothing is deleted;
+//     without the claim, nothing is deleted; a ref that an expiry took away
+//     although it was not past its age ends the step (see lostRef);
 //  2. the claim is taken; the table is loaded again and everything it has come
-//     to name meanwhile is taken off the list;
+//     to name meanwhile is taken off the list; lost refs are looked for again;
 //  3. the rest is deleted in batches, the claim being verified before each,
 //     until the list is empty or the claim was held for MaxHold; then the claim
 //     is released and taken anew.
@@ -81,6 +85,7 @@ type orphanSweep struct {
 	ident   table.Identifier
 	rep     StepReport
 	refs    *references
+	history *history
 	orphans []suspect // not yet deleted
 	planned int
 }
@@ -175,8 +180,12 @@ func (s *orphanSweep) plan(ctx context.Context, tbl *table.Table) error {
 	}
 	s.planned = len(s.orphans)
 	rep.count(s.orphans)
+	if err := s.guard(sv); err != nil || s.planned == 0 {
+		return err
+	}
+	s.history = &history{files: files, now: s.m.now(), read: map[string]*refState{}}
 
-	return s.guard(sv)
+	return s.history.refuseLostRefs(ctx, tbl, s.o.AcceptLostRefs)
 }
 
 // guard stops when so many files look like orphans that something else is

@@ -117,6 +117,9 @@ func (s *orphanSweep) recheck(ctx context.Context) (*table.Table, error) {
 		kept = append(kept, o)
 	}
 	s.orphans = kept
+	if err := s.history.refuseLostRefs(ctx, tbl, s.o.AcceptLostRefs); err != nil {
+		return nil, err
+	}
 
 	return tbl, nil
 }

@@ -171,21 +171,17 @@ func stateBefore(ctx context.Context, tbl *table.Table, lost map[int64]int64) (t
 
 // anyList says whether the manifest list of one of the lost parents exists.
 func anyList(fio icebergio.IO, state table.Metadata, lost map[int64]int64) (bool, error) {
-	stat, ok := fio.(icebergio.StatIO)
-	if !ok {
-		return false, nil
-	}
 	for id := range lost {
 		s := state.SnapshotByID(id)
-		if s == nil || s.ManifestList == "" {
+		if s == nil {
 			continue
 		}
-		_, err := stat.Stat(s.ManifestList)
-		if err == nil {
-			return true, nil
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
+		there, err := exists(fio, s.ManifestList)
+		if err != nil {
 			return false, fmt.Errorf("look for manifest list of snapshot %d: %w", id, err)
+		}
+		if there {
+			return true, nil
 		}
 	}
 
