@@ -28,7 +28,7 @@ type cluster struct {
 	links [][]*testenv.TCPProxy
 }
 
-// newCluster starts n servers, joins them, and leads every subscription through a proxy of its own.
+// newCluster starts n servers, joins them, leads every subscription through a proxy of its own, and has the nodes write down what they do.
 func newCluster(tb testing.TB, n, major int) *cluster {
 	tb.Helper()
 	c := &cluster{}
@@ -40,6 +40,7 @@ func newCluster(tb testing.TB, n, major int) *cluster {
 	_, err := bakery.Install(tb.Context(), c.plan)
 	require.NoError(tb, err)
 	for to := range n {
+		c.exec(tb, to, "UPDATE bakery.self SET tracing = true")
 		c.links = append(c.links, make([]*testenv.TCPProxy, n))
 		for from := range n {
 			if to != from {
@@ -70,14 +71,25 @@ func (c *cluster) dsns() []string {
 	return dsns
 }
 
-// exec runs a statement on a node (counted from 0).
+// exec runs a statement on a node (counted from 0), again if the node is just coming back.
 func (c *cluster) exec(tb testing.TB, node int, sql string) {
 	tb.Helper()
+	var err error
+	within(tb, forEver, sql, func() bool {
+		err = c.try(node, sql)
+		return err == nil
+	}, func() string { return fmt.Sprint(err) })
+}
+
+// try runs a statement on a node once.
+func (c *cluster) try(node int, sql string) error {
 	conn, err := pgx.Connect(context.Background(), c.plan.Nodes[node].DSN)
-	require.NoError(tb, err)
+	if err != nil {
+		return err
+	}
 	defer conn.Close(context.Background()) //nolint:errcheck // The session is not used again.
 	_, err = conn.Exec(context.Background(), sql)
-	require.NoError(tb, err, sql)
+	return err
 }
 
 // rows reads one text column on a node; an error is a row too, for polls while the node is away.
@@ -155,6 +167,7 @@ func within(tb testing.TB, limit time.Duration, what string, done func() bool, m
 func (c *cluster) signal(tb testing.TB, node int, sig syscall.Signal) {
 	tb.Helper()
 	root := c.servers[node].Pid()
+	require.Positive(tb, root, "node %d runs", node+1) // Zero would be everybody.
 	for _, pid := range append([]int{root}, children(root)...) {
 		_ = syscall.Kill(pid, sig) // A backend may have ended meanwhile.
 	}

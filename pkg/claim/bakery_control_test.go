@@ -3,6 +3,7 @@ package claim_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ const controlWindow = 5 * time.Second
 // and without it something does, which shows that the scenario can see the fault. The rules that live in the database have the same in
 // package claim/bakery.
 func TestBakeryClientProtectionsAreNeeded(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, 15)
 	for i, control := range []struct {
 		name string
@@ -30,6 +32,7 @@ func TestBakeryClientProtectionsAreNeeded(t *testing.T) {
 		{"lease", heldWhileIsolated},
 		{"agreement", brokenLink},
 		{"resync", lateClockAfterIsolation},
+		{"verify before the commit", commitAfterALoss},
 	} {
 		t.Run(control.name, func(t *testing.T) {
 			require.True(t, control.sound(t, c, fmt.Sprintf("with%d", i), ""), "with the protection")
@@ -44,7 +47,7 @@ func (c *cluster) claimerOn(t *testing.T, node int, without string) claim.Claime
 	opened, err := claim.Open(t.Context(), claim.Config{Mode: claim.ModeBakery, DSN: c.plan.Nodes[node].DSN,
 		Holder: "writer on n" + strconv.Itoa(node+1), Window: controlWindow, Logger: zerolog.New(zerolog.NewTestWriter(t)).With().Timestamp().Logger()})
 	require.NoError(t, err)
-	if without != "" {
+	if without != "" && without != "verify before the commit" { // That one is the writer's own.
 		claim.WithoutProtection(t, opened, without)
 	}
 	t.Cleanup(func() { _ = opened.Close() })
@@ -138,10 +141,24 @@ func lateClockAfterIsolation(t *testing.T, c *cluster, table, without string) bo
 	c.heal()
 	first := <-got
 	require.NotNil(t, first)
-	early, err := strconv.ParseInt(second.Ticket(), 10, 64)
-	require.NoError(t, err)
-	late, err := strconv.ParseInt(first.Ticket(), 10, 64)
-	require.NoError(t, err)
+	early, late := ticketOf(t, second), ticketOf(t, first)
 	c.giveBack(t, first)
 	return late > early
+}
+
+// commitAfterALoss: the session of a writer is ended while it works. Another gets in and commits, and the first must not.
+func commitAfterALoss(t *testing.T, c *cluster, table, without string) bool {
+	a, b := c.claimerOn(t, 0, without), c.claimerOn(t, 1, without)
+	h := &head{}
+	first := &writer{name: "first", claimer: a, key: faultKey(table), head: h, careless: without != ""}
+	second := &writer{name: "second", claimer: b, key: faultKey(table), head: h, random: rand.New(rand.NewPCG(1, 1))}
+	held := tryWithin(t, a, table, 20*time.Second)
+	require.NotNil(t, held)
+	parent, err := h.read(t.Context())
+	require.NoError(t, err)
+	c.exec(t, 0, "SELECT pg_terminate_backend(pid) FROM bakery.claims WHERE ticket = "+held.Ticket())
+	require.NoError(t, second.round(t.Context()))
+	require.NoError(t, first.commit(t.Context(), held, parent))
+	c.giveBack(t, held)
+	return len(h.rejected) == 0
 }

@@ -15,6 +15,7 @@ import (
 )
 
 func TestBakeryOpenSaysWhatIsMissing(t *testing.T) {
+	t.Parallel()
 	db := bakeryMesh(t, 1, 15)[0]
 	cfg := func(dsn string) claim.Config { return claim.Config{Mode: claim.ModeBakery, DSN: dsn} }
 	require.ErrorContains(t, refused(t, cfg(db.Role(t, "nobody"))), "GRANT bakery_writer TO")
@@ -30,6 +31,7 @@ func TestBakeryOpenSaysWhatIsMissing(t *testing.T) {
 
 // TestCase_C20_BakeryWriterNeedsOneGrant: the documented role is enough, whatever timeouts and isolation it carries.
 func TestCase_C20_BakeryWriterNeedsOneGrant(t *testing.T) {
+	t.Parallel()
 	db := bakeryMesh(t, 1, 15)[0]
 	dsn := db.Role(t, "writer", "bakery_writer")
 	db.Exec(t, `DO $$ DECLARE r text; BEGIN
@@ -54,6 +56,7 @@ func TestCase_C20_BakeryWriterNeedsOneGrant(t *testing.T) {
 
 // TestBakeryWaitNamesThePeerInTheWay: progress and the final error say which node holds the table, and who.
 func TestBakeryWaitNamesThePeerInTheWay(t *testing.T) {
+	t.Parallel()
 	dbs := bakeryMesh(t, 3, 15)
 	holder := open(t, claim.Config{Mode: claim.ModeBakery, DSN: dbs[0].DSN, Holder: "compactor@here 1 run-a"})
 	waiter := open(t, claim.Config{Mode: claim.ModeBakery, DSN: dbs[1].DSN, Holder: "waiter"})
@@ -81,6 +84,7 @@ func count(t *testing.T, db *testenv.Database, sql string) (n int) {
 
 // TestBakeryOfTwoWaitsForTheOtherUnlessTold: of two nodes neither is a majority.
 func TestBakeryOfTwoWaitsForTheOtherUnlessTold(t *testing.T) {
+	t.Parallel()
 	server := testenv.NewPostgres(t, testenv.PostgresOptions{})
 	gone := testenv.NewPostgres(t, testenv.PostgresOptions{})
 	plan := bakery.Plan{Nodes: []bakery.Node{{Name: "n1", DSN: server.DSN("postgres")}, {Name: "n2", DSN: gone.DSN("postgres")}}}
@@ -106,6 +110,7 @@ func TestBakeryOfTwoWaitsForTheOtherUnlessTold(t *testing.T) {
 
 // TestBakerySplitOfFourStopsBothHalves: two of four are no majority.
 func TestBakerySplitOfFourStopsBothHalves(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 4, 15)
 	for _, a := range []int{0, 1} {
 		for _, b := range []int{2, 3} {
@@ -129,9 +134,9 @@ func TestBakerySplitOfFourStopsBothHalves(t *testing.T) {
 // TestCase_C20_BakeryStoppedHolderFindsItsClaimLost: the server ends the session of a holder that stands still, another gets in, and the holder
 // learns of it before it can commit.
 func TestCase_C20_BakeryStoppedHolderFindsItsClaimLost(t *testing.T) {
+	t.Parallel()
 	dbs := bakeryMesh(t, 3, 15)
-	t.Setenv(participantModeEnv, string(claim.ModeBakery))
-	p := startParticipant(t, dbs[0].DSN)
+	p := startParticipant(t, dbs[0].DSN, claim.ModeBakery)
 	p.expect(t, "held")
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGSTOP))
 	other := open(t, claim.Config{Mode: claim.ModeBakery, DSN: dbs[1].DSN, Window: 4 * time.Second})

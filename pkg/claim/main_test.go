@@ -29,6 +29,12 @@ func TestMain(m *testing.M) {
 		participate(dsn, os.Stdin, os.Stdout)
 		return
 	}
+	if spec := os.Getenv(writerEnv); spec != "" {
+		if err := writeFor(spec, os.Stdin); err != nil {
+			panic(err) // The test that started the process sees how it ended.
+		}
+		return
+	}
 	testenv.Main(m)
 }
 
@@ -74,11 +80,14 @@ type participant struct {
 	lines *bufio.Scanner
 }
 
-// startParticipant starts the process; it is killed with the test.
-func startParticipant(t *testing.T, dsn string) *participant {
+// startParticipant starts the process; it is killed with the test. The mode is advisory unless another is named.
+func startParticipant(t *testing.T, dsn string, mode ...claim.Mode) *participant {
 	t.Helper()
 	p := &participant{cmd: exec.Command(os.Args[0])}
 	p.cmd.Env = append(os.Environ(), participantEnv+"="+dsn)
+	for _, m := range mode {
+		p.cmd.Env = append(p.cmd.Env, participantModeEnv+"="+string(m))
+	}
 	p.cmd.Stderr = os.Stderr
 	in, err := p.cmd.StdinPipe()
 	require.NoError(t, err)
