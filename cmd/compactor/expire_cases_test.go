@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -237,4 +239,24 @@ func TestCase_X8_tagInFlight(t *testing.T) {
 	require.Equal(t, rows, tabletest.Rows(t, w.load()))
 	w.onlyLiveObjects()
 	require.Equal(t, "nothing-to-do", w.do("orphans").step(t).Status, "what was accepted need not be accepted again")
+}
+
+// addConfig puts a setting into the configuration that a catalog sends with a
+// table.
+func addConfig(t *testing.T, answer []byte, key, value string) []byte {
+	t.Helper()
+	var doc map[string]any
+	numbers := json.NewDecoder(bytes.NewReader(answer)) // Snapshot ids do not fit in a float.
+	numbers.UseNumber()
+	require.NoError(t, numbers.Decode(&doc))
+	config, _ := doc["config"].(map[string]any)
+	if config == nil {
+		config = map[string]any{}
+	}
+	config[key] = value
+	doc["config"] = config
+	out, err := json.Marshal(doc)
+	require.NoError(t, err)
+
+	return out
 }

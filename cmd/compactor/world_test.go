@@ -44,6 +44,7 @@ type world struct {
 	ident   table.Identifier
 	env     map[string]string
 	config  string
+	mode    claim.Mode
 }
 
 func newWorld(t *testing.T) *world {
@@ -61,24 +62,32 @@ func newWorld(t *testing.T) *world {
 		"COMPACTOR_CLAIM_POSTGRES":               w.db.DSN,
 	}
 	w.config = filepath.Join(t.TempDir(), "compactor.yaml")
-	w.writeConfig("advisory", "")
+	w.mode = claim.ModeAdvisory
+	w.writeConfig(string(w.mode), "")
 	store.Register()
-	var err error
-	w.direct, err = catalog.Open(context.Background(), catalog.Options{
+	w.direct = w.open(lake.CatalogURI)
+
+	return w
+}
+
+// open opens the catalog, by itself or through its proxy.
+func (w *world) open(uri string) *catalog.Catalog {
+	w.t.Helper()
+	opened, err := catalog.Open(context.Background(), catalog.Options{
 		Catalog: catalog.Settings{
-			Type: "rest", Name: "test", URI: lake.CatalogURI, Warehouse: lake.Warehouse,
-			Credential: lake.AccessKey + ":" + lake.SecretKey,
+			Type: "rest", Name: "test", URI: uri, Warehouse: w.lake.Warehouse,
+			Credential: w.lake.AccessKey + ":" + w.lake.SecretKey,
 		},
 		Storage: store.Options{S3: store.S3Options{
-			Endpoint: lake.S3Endpoint, Region: lake.Region,
-			AccessKeyID: lake.AccessKey, SecretAccessKey: lake.SecretKey, URLStyle: store.StylePath,
+			Endpoint: w.lake.S3Endpoint, Region: w.lake.Region,
+			AccessKeyID: w.lake.AccessKey, SecretAccessKey: w.lake.SecretKey, URLStyle: store.StylePath,
 		}},
 		Logger: zerolog.Nop(),
 	})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, w.direct.Close()) })
+	require.NoError(w.t, err)
+	w.t.Cleanup(func() { require.NoError(w.t, opened.Close()) })
 
-	return w
+	return opened
 }
 
 func (w *world) writeConfig(mode, extra string) {
@@ -363,7 +372,14 @@ func (w *world) claimFree() bool {
 
 func (w *world) openClaimer() claim.Claimer {
 	w.t.Helper()
-	claimer, err := claim.Open(context.Background(), claim.Config{Mode: claim.ModeAdvisory, DSN: w.db.DSN, Holder: "writer@test"})
+
+	return w.openClaimerOn(w.db)
+}
+
+// openClaimerOn is openClaimer on a given node of a mesh.
+func (w *world) openClaimerOn(db *testenv.Database) claim.Claimer {
+	w.t.Helper()
+	claimer, err := claim.Open(context.Background(), claim.Config{Mode: w.mode, DSN: db.DSN, Holder: "writer@test"})
 	require.NoError(w.t, err)
 	w.t.Cleanup(func() { require.NoError(w.t, claimer.Close()) })
 
@@ -373,24 +389,4 @@ func (w *world) openClaimer() claim.Claimer {
 // writer is the part of a FileIO that spoil needs.
 type writer interface {
 	Create(name string) (icebergio.FileWriter, error)
-}
-
-// addConfig puts a setting into the configuration that a catalog sends with a
-// table.
-func addConfig(t *testing.T, answer []byte, key, value string) []byte {
-	t.Helper()
-	var doc map[string]any
-	numbers := json.NewDecoder(bytes.NewReader(answer)) // Snapshot ids do not fit in a float.
-	numbers.UseNumber()
-	require.NoError(t, numbers.Decode(&doc))
-	config, _ := doc["config"].(map[string]any)
-	if config == nil {
-		config = map[string]any{}
-	}
-	config[key] = value
-	doc["config"] = config
-	out, err := json.Marshal(doc)
-	require.NoError(t, err)
-
-	return out
 }
