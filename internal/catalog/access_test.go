@@ -57,7 +57,7 @@ func TestVendedCredentialsServeTheTableAndAreRenewed(t *testing.T) {
 			lake := testenv.SharedLake(t)
 			ident := createTable(t, open(t, lakeOptions(lake, lake.CatalogURI)), lake.Namespace, "t")
 			proxy := testenv.NewProxy(t, lake.CatalogURI)
-			life := time.Millisecond // over when they arrive
+			life := -time.Minute // over when they arrive
 			vend(proxy, func() map[string]any {
 				return map[string]any{
 					"s3.access-key-id": lake.AccessKey, "s3.secret-access-key": lake.SecretKey,

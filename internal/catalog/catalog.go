@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 
 	icecat "github.com/apache/iceberg-go/catalog"
-	icebergio "github.com/apache/iceberg-go/io"
 	"github.com/apache/iceberg-go/table"
 	"github.com/rs/zerolog"
 
@@ -103,7 +101,7 @@ func (c *Catalog) LoadTable(ctx context.Context, ident table.Identifier) (*table
 	if err != nil {
 		return nil, fmt.Errorf("load table %s: %w", strings.Join(ident, "."), c.notFound(ctx, ident, err))
 	}
-	files := &tableFiles{c: c, ident: tbl.Identifier(), loaded: tbl}
+	files := &tableFiles{c: c, ident: tbl.Identifier(), turn: make(chan struct{}, 1), loaded: tbl}
 	return table.New(tbl.Identifier(), tbl.Metadata(), tbl.MetadataLocation(), files.fs, c), nil
 }
 
@@ -111,68 +109,4 @@ func (c *Catalog) LoadTable(ctx context.Context, ident table.Identifier) (*table
 // io. That is how a guard sees every requirement and update before the wire.
 func Bind(tbl *table.Table, io table.CatalogIO) *table.Table {
 	return table.New(tbl.Identifier(), tbl.Metadata(), tbl.MetadataLocation(), tbl.FS, io)
-}
-
-// tableFiles makes the FileIO of one loaded table.
-type tableFiles struct {
-	c     *Catalog
-	ident table.Identifier
-
-	mu     sync.Mutex
-	loaded *table.Table // whose properties and credentials are in use
-	vended *store.Vended
-}
-
-// fs returns a FileIO bound to ctx. Vended credentials are renewed while it is
-// in use, whether or not the catalog has an endpoint for that: the table is
-// loaded again and its new credentials are taken, nothing else of it.
-func (f *tableFiles) fs(ctx context.Context) (icebergio.IO, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	ours, err := f.open(ctx)
-	if err != nil {
-		// The client library could not renew them.
-		if ours, err = f.reload(ctx, err); err != nil {
-			return nil, err
-		}
-	}
-	if f.vended == nil {
-		f.vended = store.NewVended(ours.Properties(), f.renew)
-	}
-	return ours.WithVended(f.vended), nil
-}
-
-// renew returns the FileIO properties of the table as it is now.
-func (f *tableFiles) renew(ctx context.Context) (map[string]string, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	ours, err := f.reload(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
-	return ours.Properties(), nil
-}
-
-func (f *tableFiles) reload(ctx context.Context, cause error) (*store.FS, error) {
-	tbl, err := f.c.loadInner(ctx, f.ident)
-	if err == nil {
-		f.loaded = tbl
-		var ours *store.FS
-		if ours, err = f.open(ctx); err == nil {
-			return ours, nil
-		}
-	}
-	return nil, fmt.Errorf("open files of table %s: %w", strings.Join(f.ident, "."), errors.Join(cause, err))
-}
-
-func (f *tableFiles) open(ctx context.Context) (*store.FS, error) {
-	io, err := f.loaded.FS(f.c.Context(ctx))
-	if err != nil {
-		return nil, err //nolint:wrapcheck // reload names the table
-	}
-	ours, ok := io.(*store.FS)
-	if !ok {
-		return nil, errors.New("the FileIO is not the store's: store.Register was not called")
-	}
-	return ours.WithContext(ctx), nil
 }

@@ -31,8 +31,9 @@ func (c *Catalog) hint(err error) error {
 	case errors.As(err, &dns), errors.As(err, &op) && op.Op == "dial",
 		errors.Is(err, rest.ErrOAuthError) && strings.Contains(err.Error(), "dial tcp"): // the client keeps its text alone
 		return &hinted{err, "the catalog cannot be reached: check catalog.uri and the network"}
-	case errors.Is(err, context.DeadlineExceeded):
-		return &hinted{err, "the catalog did not answer in time"}
+	case errors.Is(err, context.DeadlineExceeded),
+		errors.Is(err, rest.ErrOAuthError) && strings.Contains(err.Error(), context.DeadlineExceeded.Error()):
+		return &hinted{err, "the catalog did not answer in time (catalog.timeout)"}
 	case errors.Is(err, rest.ErrOAuthError):
 		return &hinted{err, "no token was granted: check catalog.credential, catalog.scope and catalog.oauth2_server_uri; " +
 			"catalog.uri is the part before /v1, often with a path such as /catalog"}
@@ -63,7 +64,7 @@ func (c *Catalog) notFound(ctx context.Context, ident table.Identifier, err erro
 	defer cancel()
 	ns, name := ident[:len(ident)-1], ident[len(ident)-1]
 	var names []string
-	for id, lerr := range c.inner.ListTables(c.Context(ctx), ns) {
+	for id, lerr := range c.listTables(ctx, ns) {
 		if lerr != nil {
 			return c.noNamespace(ctx, ns, err)
 		}

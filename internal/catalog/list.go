@@ -11,15 +11,61 @@ import (
 )
 
 // ListTables yields the tables of a namespace, page by page. An error is the last
-// thing it yields.
+// thing it yields. When ctx ends, or a page is not there within the catalog's
+// timeout, it ends promptly.
 func (c *Catalog) ListTables(ctx context.Context, namespace table.Identifier) iter.Seq2[table.Identifier, error] {
 	return func(yield func(table.Identifier, error) bool) {
-		for id, err := range c.inner.ListTables(c.Context(ctx), namespace) {
+		for id, err := range c.listTables(ctx, namespace) {
 			if err != nil {
 				yield(nil, fmt.Errorf("list tables of %s: %w", strings.Join(namespace, "."), c.explain(ctx, err)))
 				return
 			}
 			if !yield(id, nil) {
+				return
+			}
+		}
+	}
+}
+
+// listTables takes the names from the client library one by one.
+func (c *Catalog) listTables(ctx context.Context, namespace table.Identifier) iter.Seq2[table.Identifier, error] {
+	return func(yield func(table.Identifier, error) bool) {
+		type listed struct {
+			id  table.Identifier
+			err error
+		}
+		inner, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		names := make(chan listed)
+		go func() {
+			defer close(names)
+			for id, err := range c.inner.ListTables(c.Context(inner), namespace) {
+				select {
+				case names <- listed{id, err}:
+				case <-inner.Done():
+					return
+				}
+			}
+		}()
+		next := func() (listed, error) {
+			turn, done := c.within(ctx)
+			defer done()
+			select {
+			case n, more := <-names:
+				if !more {
+					return listed{}, context.Cause(ctx) // Cut short, it is no whole list.
+				}
+				return n, n.err
+			case <-turn.Done():
+				return listed{}, context.Cause(turn)
+			}
+		}
+		for {
+			n, err := next()
+			if err == nil && n.id == nil {
+				return
+			}
+			if !yield(n.id, err) || err != nil {
 				return
 			}
 		}
@@ -36,6 +82,8 @@ func (c *Catalog) ListNamespaces(ctx context.Context, parent table.Identifier) (
 }
 
 func (c *Catalog) listNamespaces(ctx context.Context, parent table.Identifier) ([]table.Identifier, error) {
+	ctx, cancel := c.within(ctx)
+	defer cancel()
 	return promptly(ctx, func() ([]table.Identifier, error) { return c.inner.ListNamespaces(c.Context(ctx), parent) }, nil)
 }
 

@@ -91,4 +91,65 @@ func TestCallsEndWithTheirContextWhileATokenIsAskedFor(t *testing.T) {
 		_, err := c.LoadTable(ctx, ident)
 		return err
 	})
+	waiting <- struct{}{}
+	_ = endsPromptly(t, waiting, func(ctx context.Context) error {
+		for _, err := range c.ListTables(ctx, ident[:1]) {
+			return err
+		}
+		return nil
+	})
+	waiting <- struct{}{}
+	_ = endsPromptly(t, waiting, func(ctx context.Context) error {
+		_, err := c.ListNamespaces(ctx, nil)
+		return err
+	})
+}
+
+// Calls that wait for one token have its wait counted, each from its own start:
+// one after the other they would wait for many times the timeout.
+func TestTheWaitForATokenCountsInTheTimeout(t *testing.T) {
+	lake := testenv.SharedLake(t)
+	proxy := testenv.NewProxy(t, lake.CatalogURI)
+	proxy.Handle(testenv.Rule{
+		Match: testenv.MethodPath(http.MethodPost, tokenPath),
+		Action: testenv.RewriteAnswer(func(status int, _ http.Header, body []byte) (int, []byte) {
+			return status, shortLived(t, body)
+		}),
+	})
+	o := lakeOptions(lake, proxy.URL)
+	o.Catalog.Timeout = 3 * time.Second
+	c := open(t, o)
+	ident := createTable(t, c, lake.Namespace, "t")
+	tbl := load(t, c, ident)
+	proxy.ClearRules()
+	stuck(proxy, http.MethodPost, tokenPath)
+	calls := map[string]func() error{
+		"load":   func() error { _, err := c.LoadTable(t.Context(), ident); return err },
+		"commit": func() error { return commit(t.Context(), t, c, tbl, "late") },
+		"list tables": func() error {
+			for _, err := range c.ListTables(t.Context(), ident[:1]) {
+				return err
+			}
+			return nil
+		},
+		"list namespaces": func() error { _, err := c.ListNamespaces(t.Context(), nil); return err },
+		"open":            func() error { _, err := catalog.Open(t.Context(), o); return err },
+	}
+	type ended struct {
+		name string
+		err  error
+	}
+	ends := make(chan ended)
+	for name, call := range calls {
+		go func() { ends <- ended{name, call()} }()
+	}
+	for range calls {
+		select {
+		case e := <-ends:
+			require.ErrorIs(t, e.err, context.DeadlineExceeded, e.name)
+			require.ErrorContains(t, e.err, "no answer within 3s, the wait for a token included", e.name)
+		case <-time.After(time.Minute):
+			t.Fatal("a call does not end")
+		}
+	}
 }

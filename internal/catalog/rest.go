@@ -22,6 +22,8 @@ func (c *Catalog) openREST(ctx context.Context, o Options) error {
 		return err
 	}
 	opts = append(opts, rest.WithCustomTransport(transport))
+	ctx, cancel := c.within(ctx)
+	defer cancel()
 	inner, err := promptly(ctx,
 		func() (*rest.Catalog, error) { return rest.NewCatalog(ctx, o.Catalog.Name, o.Catalog.URI, opts...) },
 		func(late *rest.Catalog) { _ = late.Close() }) // nobody is left to tell

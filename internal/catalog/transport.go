@@ -21,6 +21,9 @@ import (
 const (
 	connectTimeout = 10 * time.Second
 	idleConns      = 32
+	// grace is what a request gets beyond the timeout of the call that needs
+	// it, so that the call ends first: it knows more about why.
+	grace = time.Second
 )
 
 // transport carries the requests to a REST catalog. Each is bounded in time,
@@ -113,10 +116,10 @@ func (t *transport) commitOnce(a *attempt, req *http.Request) (*http.Response, e
 	return resp, err
 }
 
-// bounded gives a request the timeout, unless its context ends earlier anyway. The
-// body counts: the clock stops when it is closed.
+// bounded gives a request the timeout, unless its context ends earlier, as that of
+// most calls does. The body counts: the clock stops when it is closed.
 func (t *transport) bounded(rt *http.Transport, req *http.Request) (*http.Response, error) {
-	ctx, cancel := context.WithTimeout(req.Context(), t.timeout)
+	ctx, cancel := context.WithTimeout(req.Context(), t.timeout+grace)
 	stop := context.AfterFunc(t.done, cancel) //nolint:contextcheck // the end of the transport ends its requests
 	end := func() {
 		stop()

@@ -52,7 +52,7 @@ func catalogKeys() []*key {
 		{name: "catalog.signing_region", doc: "Region in the signature; also the region of a Glue catalog.", standard: awsRegionNames(),
 			standardWhen: func(c *Config) bool { return c.Catalog.SigV4 || c.Catalog.Type == catalogGlue },
 			note:         "the AWS SDK's own", field: func(c *Config) any { return &c.Catalog.SigningRegion }},
-		{name: "catalog.timeout", doc: "The most one request to the catalog may take.", def: "60s", low: "1s", high: "10m",
+		{name: "catalog.timeout", doc: "The most one request to the catalog may take, the wait for a token included.", def: "60s", low: "1s", high: "10m",
 			field: func(c *Config) any { return &c.Catalog.Timeout }},
 		{name: "catalog.ca_cert", doc: "PEM file with the certificate authority of the catalog.", note: "the system's",
 			field: func(c *Config) any { return &c.Catalog.CACert }},
