@@ -53,6 +53,8 @@ const (
 	protectLease
 	// protectResync: draw no ticket before a majority has told its floor.
 	protectResync
+	// protectFlight: keep a claim whose lease is over while a commit may be under way.
+	protectFlight
 )
 
 // openBakery checks the server, the way to it, the schema and the grants.

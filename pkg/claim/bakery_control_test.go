@@ -32,6 +32,7 @@ func TestBakeryClientProtectionsAreNeeded(t *testing.T) {
 		{"lease", heldWhileIsolated},
 		{"agreement", brokenLink},
 		{"resync", lateClockAfterIsolation},
+		{"commit in flight", commitInFlight},
 		{"verify before the commit", commitAfterALoss},
 	} {
 		t.Run(control.name, func(t *testing.T) {

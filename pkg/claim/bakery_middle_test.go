@@ -16,39 +16,46 @@ import (
 func TestBakeryContactLostAndFoundInTheMiddleOfAClaim(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, 15)
-	t.Run("a commit in flight has its time", func(t *testing.T) {
-		c.commitInFlight(t, "flight", func(_ *claim.Claim, deadline time.Time) time.Time { return deadline })
-	})
-	t.Run("a commit in flight has its time until it is answered", func(t *testing.T) {
-		c.commitInFlight(t, "answered", func(first *claim.Claim, _ time.Time) time.Time {
-			_, err := first.Verify(t.Context())
-			require.ErrorIs(t, err, claim.ErrLost, "the verdict stays")
-			released := time.Now()
-			require.NoError(t, first.Release(t.Context()))
-			return released
-		})
-	})
+	t.Run("the commit's answer ends its time", func(t *testing.T) { c.commitAnswered(t, "answered") })
 	t.Run("an isolated node comes back", func(t *testing.T) { c.comeBack(t, "back") })
+}
+
+// loseContact has a holder verify its claim for as long as it can while its node is cut off, and then connects the node again. It returns
+// the holder, the last deadline that a commit was given, and what the next writer, on another node, gets.
+func (c *cluster) loseContact(t *testing.T, table, without string) (first *claim.Claim, deadline time.Time, next <-chan *claim.Claim) {
+	a, b := c.claimerOn(t, 0, without), c.claimerOn(t, 1, without)
+	first = tryWithin(t, a, table, 20*time.Second)
+	require.NotNil(t, first)
+	next = acquireBeside(t, b, table)
+	c.cut(0, 1)
+	c.cut(0, 2)
+	deadline = verifyUntilLost(t, first)
+	c.heal()
+	return first, deadline, next
 }
 
 // commitInFlight: a node loses its majority right after its writer has verified the claim and sent the commit, and finds the others again
 // at once. The writer learns that the claim is lost, but the claim itself stays where it is until the time is over that was promised to
-// the commit: whoever got the table before would read a head that the commit is about to move. done ends the wait for the commit's
-// answer and returns when the next writer may get in.
-func (c *cluster) commitInFlight(t *testing.T, table string, done func(first *claim.Claim, deadline time.Time) time.Time) {
-	a, b := c.claimerOn(t, 0, ""), c.claimerOn(t, 1, "")
-	first := tryWithin(t, a, table, 20*time.Second)
-	require.NotNil(t, first)
-	granted := acquireBeside(t, b, table)
-	c.cut(0, 1)
-	c.cut(0, 2)
-	deadline := verifyUntilLost(t, first)
-	c.heal()
-	free := done(first, deadline)
-	second := <-granted
+// the commit: whoever got the table before would read a head that the commit is about to move.
+func commitInFlight(t *testing.T, c *cluster, table, without string) bool {
+	first, deadline, next := c.loseContact(t, table, without)
+	second := <-next
 	require.NotNil(t, second)
-	require.False(t, second.AcquiredAt().Before(free), "granted %s before the commit's time was over", free.Sub(second.AcquiredAt()))
 	c.giveBack(t, first, second)
+	return !second.AcquiredAt().Before(deadline)
+}
+
+// commitAnswered: the same, but the commit is answered and the claim released before its time is over.
+func (c *cluster) commitAnswered(t *testing.T, table string) {
+	first, _, next := c.loseContact(t, table, "")
+	_, err := first.Verify(t.Context())
+	require.ErrorIs(t, err, claim.ErrLost, "the verdict stays")
+	released := time.Now()
+	require.NoError(t, first.Release(t.Context()))
+	second := <-next
+	require.NotNil(t, second)
+	require.False(t, second.AcquiredAt().Before(released))
+	c.giveBack(t, second)
 }
 
 // comeBack: of two writers that wait, the first is cut off; the second goes on without it, and while it works the first comes back.

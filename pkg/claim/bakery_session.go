@@ -230,7 +230,11 @@ func (s *bakerySession) check(ctx context.Context) error {
 	if !holding {
 		return errNotOurs
 	}
-	if !s.leased() {
+	switch {
+	case s.leased():
+	case s.off&protectFlight != 0:
+		return errNotOurs
+	default:
 		return fmt.Errorf("%w for %s", errOutOfContact, s.server.cfg.Window/2)
 	}
 	maps.DeleteFunc(s.sent, func(_ int64, at time.Time) bool { return s.poked.Sub(at) > 2*s.server.cfg.Window })

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -35,7 +36,19 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	severalAtOnce()
 	testenv.Main(m)
+}
+
+// severalAtOnce lets more tests run side by side than there are processors, unless the command line says how many: most of them wait for
+// windows and leases to pass.
+func severalAtOnce() {
+	flag.Parse()
+	told := false
+	flag.Visit(func(f *flag.Flag) { told = told || f.Name == "test.parallel" })
+	if !told {
+		_ = flag.Set("test.parallel", "4") // A number is a valid value.
+	}
 }
 
 // quick are lease times that a test can wait for.
