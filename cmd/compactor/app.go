@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -20,7 +21,16 @@ type environment struct {
 	stdin   io.Reader // for a command under a claim
 	stdout  io.Writer
 	stderr  io.Writer
-	environ []string // NAME=value, to notice misspelt names
+	environ []string         // NAME=value, to notice misspelt names
+	now     func() time.Time // for the time a run may take; nil: the real one
+}
+
+func (e environment) clock() func() time.Time {
+	if e.now == nil {
+		return time.Now
+	}
+
+	return e.now
 }
 
 // run parses the command line and runs the command. Its error decides the exit

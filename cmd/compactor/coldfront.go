@@ -155,7 +155,7 @@ func runColdFront(c *cli.Context, env environment) error {
 		return usagef("%s is not a deployment file of ColdFront; with a file of the own form use a command, such as: compactor run --config %[1]s TABLE", cfg.Path)
 	}
 
-	return runOn(c, env, [][]string{ident}, j)
+	return runOn(c, env, selection{idents: []table.Identifier{ident}}, j)
 }
 
 // writeColdFront says in one line per step what scripts around ColdFront's

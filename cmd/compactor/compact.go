@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,9 +37,9 @@ func compactCommand(env environment) *cli.Command {
 		Name:        "compact",
 		Aliases:     []string{"rewrite-data-files"},
 		Usage:       "rewrite small data files into few large ones",
-		ArgsUsage:   "TABLE...",
-		Description: compactDescription,
-		Flags:       append(compactFlags(), commonFlags()...),
+		ArgsUsage:   tableArgs,
+		Description: compactDescription + selectionHelp,
+		Flags:       slices.Concat(compactFlags(), selectionFlags(), commonFlags()),
 		Action: func(c *cli.Context) error {
 			st, err := compactStep(c)
 			if err != nil {
@@ -59,9 +60,9 @@ func runCommand(env environment) *cli.Command {
 	return &cli.Command{
 		Name:        "run",
 		Usage:       "all steps that the policy asks for; the command of a scheduled job",
-		ArgsUsage:   "TABLE...",
-		Description: runDescription,
-		Flags:       append(compactFlags(), commonFlags()...),
+		ArgsUsage:   tableArgs,
+		Description: runDescription + selectionHelp,
+		Flags:       slices.Concat(compactFlags(), selectionFlags(), commonFlags()),
 		Action: func(c *cli.Context) error {
 			steps, err := runSteps(c)
 			if err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -23,9 +24,9 @@ func expireCommand(env environment) *cli.Command {
 		Name:        "expire",
 		Aliases:     []string{"expire-snapshots"},
 		Usage:       "expire old snapshots and delete what only they could reach",
-		ArgsUsage:   "TABLE...",
-		Description: expireDescription,
-		Flags:       append(expireFlags(), commonFlags()...),
+		ArgsUsage:   tableArgs,
+		Description: expireDescription + selectionHelp,
+		Flags:       slices.Concat(expireFlags(), selectionFlags(), commonFlags()),
 		Action:      func(c *cli.Context) error { return expireTables(c, env) },
 	}
 }

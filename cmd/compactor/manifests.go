@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -21,9 +22,9 @@ func manifestsCommand(env environment) *cli.Command {
 		Name:        "manifests",
 		Aliases:     []string{"rewrite-manifests"},
 		Usage:       "merge small manifests into few large ones",
-		ArgsUsage:   "TABLE...",
-		Description: manifestsDescription,
-		Flags:       append(append(stringFlags(manifestsKeyFlags(), "Manifests:"), dryRunFlag()), commonFlags()...),
+		ArgsUsage:   tableArgs,
+		Description: manifestsDescription + selectionHelp,
+		Flags:       slices.Concat(stringFlags(manifestsKeyFlags(), "Manifests:"), []cli.Flag{dryRunFlag()}, selectionFlags(), commonFlags()),
 		Action: func(c *cli.Context) error {
 			return runJob(c, env, job{steps: []step{manifestsStep(c)}, dryRun: isOn(c, "dry-run"), asked: true})
 		},

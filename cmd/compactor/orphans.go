@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -41,9 +42,9 @@ func orphansCommand(env environment) *cli.Command {
 		Name:        "orphans",
 		Aliases:     []string{"remove-orphan-files"},
 		Usage:       "delete files that no snapshot references",
-		ArgsUsage:   "TABLE...",
-		Description: orphansDescription,
-		Flags:       append(flags, commonFlags()...),
+		ArgsUsage:   tableArgs,
+		Description: orphansDescription + selectionHelp,
+		Flags:       slices.Concat(flags, selectionFlags(), commonFlags()),
 		Action:      func(c *cli.Context) error { return orphansOfTables(c, env) },
 	}
 }

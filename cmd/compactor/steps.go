@@ -2,17 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"strings"
-	"time"
 
 	"github.com/apache/iceberg-go/table"
 	"github.com/urfave/cli/v2"
 
 	"compactor/internal/config"
-	"compactor/internal/version"
 	"compactor/pkg/maintenance"
 )
 
@@ -47,79 +43,6 @@ func runSteps(c *cli.Context) ([]step, error) {
 	return []step{compact, manifestsStep(c), expireStep(c), orphans}, nil
 }
 
-// job is one call of the program: steps over tables.
-type job struct {
-	steps  []step
-	dryRun bool
-	// asked says that the step was named on the command line, so that a policy
-	// which switches it off for a run does not count.
-	asked bool
-	// summary, when there is one, comes before the report in text.
-	summary func(io.Writer, maintenance.TableReport) error
-}
-
-// runJob does a job on the tables that the arguments name.
-func runJob(c *cli.Context, env environment, j job) error {
-	idents, err := tables(c)
-	if err != nil {
-		return err
-	}
-
-	return runOn(c, env, idents, j)
-}
-
-// runOn works through the tables; one that fails does not stop the others.
-func runOn(c *cli.Context, env environment, idents [][]string, j job) error {
-	format, err := outputFormat(c)
-	if err != nil {
-		return err
-	}
-	s, err := openSession(c, env, j.dryRun)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	rep := maintenance.Report{
-		Program: "compactor", Version: version.Get().Version, RunID: s.runID,
-		StartedAt: s.started, DryRun: j.dryRun, Tables: []maintenance.TableReport{},
-	}
-	var errs []error
-	for _, ident := range idents {
-		if ctx := c.Context; ctx.Err() != nil {
-			errs = append(errs, fmt.Errorf("before %s: %w", strings.Join(ident, "."), context.Cause(ctx)))
-
-			break
-		}
-		tr, err := s.runTable(c.Context, ident, j)
-		rep.Tables, errs = append(rep.Tables, tr), append(errs, err)
-	}
-	rep.FinishedAt = time.Now().UTC()
-	s.progress.Close()
-	outcome := worst(errs)
-	rep.ExitCode = exitCode(outcome)
-	if err := j.show(env, format, rep); err != nil {
-		return errors.Join(outcome, err) // What happened to the tables still decides the exit code.
-	}
-	if outcome != nil {
-		return &reportedError{outcome}
-	}
-
-	return nil
-}
-
-// show writes the result.
-func (j job) show(env environment, format string, rep maintenance.Report) error {
-	if j.summary != nil && format == outputText {
-		for _, t := range rep.Tables {
-			if err := j.summary(env.stdout, t); err != nil {
-				return err
-			}
-		}
-	}
-
-	return writeReport(env, format, rep)
-}
-
 // runTable runs the steps on one table, each on the table as it then is. After
 // a conflict, an ambiguous commit, a lost claim, a halt or a signal no further
 // step touches the table.
@@ -128,6 +51,11 @@ func (s *session) runTable(ctx context.Context, ident table.Identifier, j job) (
 	var errs []error
 	planned := ""
 	for _, st := range j.steps {
+		if s.timeUp() {
+			out.Reason = "not every step: " + errTimeUp.Error()
+
+			break
+		}
 		on, err := s.target(ctx, ident)
 		if err != nil {
 			out.Error = err.Error()
@@ -148,7 +76,10 @@ func (s *session) runTable(ctx context.Context, ident table.Identifier, j job) (
 		}
 	}
 
-	return out, worst(errs)
+	err := worst(errs)
+	out.Close(exitCode(err))
+
+	return out, err
 }
 
 func endsTable(err error) bool {
@@ -179,6 +110,7 @@ func (s *session) runStep(ctx context.Context, st step, on target, asked bool) (
 		return maintenance.StepReport{Step: st.name, Status: maintenance.StatusNothing, Reason: why}, nil
 	}
 	rep, err := st.run(ctx, on)
+	rep, err = leftForLater(rep, err)
 	log := s.log.With().Str("table", on.name).Str("step", rep.Step).Str("status", string(rep.Status)).Logger()
 	if err != nil {
 		log.Error().Err(err).Msg("step ended")

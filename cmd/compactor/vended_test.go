@@ -156,7 +156,7 @@ func jobOutlivesItsCredentials(t *testing.T, life, pause time.Duration, inCreden
 	delete(w.env, "COMPACTOR_STORAGE_S3_ACCESS_KEY_ID")
 	delete(w.env, "COMPACTOR_STORAGE_S3_SECRET_ACCESS_KEY")
 	started := time.Now()
-	r := w.compact("--s3-endpoint", endpoint, "--max-hold", "0", "--parallel", "1", "--claim-timeout", "10s")
+	r := w.compact("--s3-endpoint", endpoint, "--max-hold", "0", "--parallel-groups", "1", "--claim-timeout", "10s")
 	require.Equal(t, 0, r.code, r.stdout+r.stderr)
 	took := time.Since(started)
 	require.Greater(t, took, 3*life, "the job outlived three lives of its keys")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"runtime/debug"
 	"time"
 
@@ -26,23 +25,27 @@ import (
 
 // session is one run of the program: its configuration and what is open.
 type session struct {
-	cfg      *config.Config
-	runID    string
-	started  time.Time
-	log      zerolog.Logger
-	memory   int64
-	parallel int
-	progress *progress.Sink
-	claimer  claim.Claimer // nil in a dry run
-	catalog  *catalog.Catalog
-	counters *store.Counters
+	cfg       *config.Config
+	runID     string
+	started   time.Time
+	log       zerolog.Logger
+	memory    int64 // of one table
+	parallel  int   // groups of a table at a time
+	tables    int   // tables at a time
+	rateLimit int
+	now       func() time.Time
+	until     time.Time // no claim begins after it; zero: no limit
+	progress  *progress.Sink
+	claimer   claim.Claimer // nil in a dry run
+	catalog   *catalog.Catalog
+	counters  *store.Counters
 }
 
 // openSession connects in the order that refuses early: the claim's database is
 // checked before the catalog or the store is touched. A dry run needs no claim
 // and does not connect to it.
 func openSession(c *cli.Context, env environment, dryRun bool) (*session, error) {
-	s := &session{runID: uuid.NewString(), started: time.Now().UTC(), counters: &store.Counters{}}
+	s := &session{runID: uuid.NewString(), started: time.Now().UTC(), now: env.clock(), counters: &store.Counters{}}
 	if err := s.configure(c, env); err != nil {
 		return nil, err
 	}
@@ -104,13 +107,9 @@ func (s *session) configure(c *cli.Context, env environment) error {
 	if s.memory, err = memoryBudget(flag, given); err != nil {
 		return err
 	}
-	if s.parallel = number(c, "parallel"); s.parallel < 0 {
-		return usagef("--parallel %d: use 1 or more", s.parallel)
+	if err := s.configureFleet(c); err != nil {
+		return err
 	}
-	if s.parallel == 0 {
-		s.parallel = runtime.GOMAXPROCS(0)
-	}
-	s.parallel = parallelWithin(s.memory, s.parallel)
 	limitHeap(env, s.memory)
 	opts := progress.Options{Log: s.log, Quiet: isOn(c, "quiet")}
 	if isTerminal(env.stderr) {
@@ -183,11 +182,18 @@ func (s *session) catalogOptions() catalog.Options {
 			SigV4: c.SigV4, SigningName: c.SigningName, SigningRegion: c.SigningRegion,
 			CACert: c.CACert, Timeout: time.Duration(c.Timeout), Properties: c.Properties.Reveal(),
 		},
-		Storage:   storeOptions(s.cfg.Storage, s.log),
+		Storage:   s.storeOptions(),
 		Counters:  s.counters,
 		Logger:    s.log,
 		UserAgent: "compactor/" + version.Get().Version,
 	}
+}
+
+func (s *session) storeOptions() store.Options {
+	o := storeOptions(s.cfg.Storage, s.log)
+	o.RequestsPerSecond = s.rateLimit
+
+	return o
 }
 
 func storeOptions(c config.Storage, log zerolog.Logger) store.Options {
@@ -253,13 +259,19 @@ func (a claimAdapter) Acquire(ctx context.Context, ident table.Identifier) (main
 	s := a.session
 	key := s.claimKey(ident)
 	log := s.log.With().Str("claim_key", key.String()).Logger()
+	timeout, cut := s.claimTimeout()
+	if s.timeUp() {
+		return nil, errTimeUp
+	}
 	held, err := s.claimer.Acquire(ctx, key, claim.AcquireOptions{
-		Timeout: time.Duration(s.cfg.Claim.Timeout),
+		Timeout: timeout,
 		OnWait: func(w claim.Waiting) {
 			log.Info().Str("holder", w.Holder).Dur("held_for", w.HeldFor).Dur("waiting", w.For).Msg("waiting for the claim")
 		},
 	})
 	switch {
+	case errors.Is(err, claim.ErrHeld) && cut:
+		return nil, fmt.Errorf("%w: %w", errTimeUp, err)
 	case errors.Is(err, claim.ErrHeld):
 		return nil, errors.Join(maintenance.ErrClaimHeld, err)
 	case errors.Is(err, claim.ErrLost):

@@ -45,6 +45,7 @@ type world struct {
 	env     map[string]string
 	config  string
 	mode    claim.Mode
+	now     func() time.Time // nil: the real time
 }
 
 func newWorld(t *testing.T) *world {
@@ -205,7 +206,7 @@ func (w *world) compactor(args ...string) result {
 	err := run(context.Background(), environment{
 		args:   append([]string{"compactor"}, args...),
 		getenv: func(k string) (string, bool) { v, ok := w.env[k]; return v, ok },
-		stdout: &stdout, stderr: &stderr,
+		stdout: &stdout, stderr: &stderr, now: w.now,
 	})
 	if err != nil && !wasReported(err) {
 		fmt.Fprintln(&stderr, "compactor:", err)

@@ -74,6 +74,9 @@ type Options struct {
 	// Concurrency is how many parts one writer has in flight; 0 means 3. A
 	// writer holds at most Concurrency+1 parts in memory.
 	Concurrency int
+	// RequestsPerSecond bounds the requests that the store sends to S3, repeated
+	// ones included; 0 sets no limit. Up to a second's worth may go out at once.
+	RequestsPerSecond int
 	// Schemes adds backends, or replaces them, by scheme.
 	Schemes map[string]Factory
 	// Wrap, when set, is put around every backend: injected faults, tracing.
@@ -113,7 +116,7 @@ func (o Options) Validate() error {
 	if o.PartSize != 0 && o.PartSize < minPartSize {
 		bad("the part size %d is below S3's minimum of %d bytes", o.PartSize, minPartSize)
 	}
-	if o.SmallObject < 0 || o.Concurrency < 0 || o.S3.MaxAttempts < 0 || o.S3.Stall < 0 {
+	if o.SmallObject < 0 || o.Concurrency < 0 || o.RequestsPerSecond < 0 || o.S3.MaxAttempts < 0 || o.S3.Stall < 0 {
 		bad("sizes, concurrency, attempts and times cannot be negative")
 	}
 	return errors.Join(errs...)

@@ -26,6 +26,7 @@ type Factory func(ctx context.Context, props map[string]string) (Backend, error)
 type Store struct {
 	opts    Options
 	http    *http.Client
+	limit   *limiter // nil: no limit
 	schemes map[string]Factory
 
 	mu  sync.Mutex
@@ -46,7 +47,7 @@ func New(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{opts: o, http: client, s3s: map[S3Options]*s3Backend{}}
+	s := &Store{opts: o, http: client, limit: newLimiter(o.RequestsPerSecond), s3s: map[S3Options]*s3Backend{}}
 	local := func(context.Context, map[string]string) (Backend, error) {
 		return &localBackend{counters: o.Counters}, nil
 	}

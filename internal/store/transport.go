@@ -96,10 +96,14 @@ func (c *stallConn) Write(p []byte) (int, error) {
 type countingClient struct {
 	http     *http.Client
 	counters *Counters
+	limit    *limiter
 }
 
-// Do sends one request.
+// Do sends one request, when its turn has come.
 func (c countingClient) Do(req *http.Request) (*http.Response, error) {
+	if err := c.limit.wait(req.Context()); err != nil {
+		return nil, err
+	}
 	payload := c.count(req)
 	if payload && req.Body != nil && req.Body != http.NoBody {
 		req.Body = &countedBody{ReadCloser: req.Body, n: c.counters.BytesWritten.Add}

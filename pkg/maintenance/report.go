@@ -27,6 +27,7 @@ const (
 	StatusLost      Status = "lost"
 	StatusHalt      Status = "halt"
 	StatusStopped   Status = "stopped"
+	StatusLeft      Status = "left" // for the next run; no failure
 )
 
 // The steps.
@@ -45,15 +46,18 @@ type Report struct {
 	FinishedAt time.Time     `json:"finished_at"`
 	DryRun     bool          `json:"dry_run,omitempty"`
 	Error      string        `json:"error,omitempty"` // why there is no more than this
-	ExitCode   int           `json:"exit_code"`
-	Tables     []TableReport `json:"tables"`
+	ExitCode   int           `json:"exit_code"`       // the worst of the tables
+	Tables     []TableReport `json:"tables"`          // in the order of the work
 }
 
 // TableReport is what a run did to one table.
 type TableReport struct {
-	Table string       `json:"table"`
-	Steps []StepReport `json:"steps"`
-	Error string       `json:"error,omitempty"` // set when no step could start
+	Table    string       `json:"table"`
+	Status   Status       `json:"status"` // of the step that says most, see Close
+	ExitCode int          `json:"exit_code"`
+	Steps    []StepReport `json:"steps"`
+	Error    string       `json:"error,omitempty"`  // set when no step could start
+	Reason   string       `json:"reason,omitempty"` // why steps are missing that did not fail
 }
 
 // StepReport is what one step did to one table. Byte counts are bytes of data

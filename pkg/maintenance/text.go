@@ -9,7 +9,8 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// WriteText writes the report for people: one block per table and step.
+// WriteText writes the report for people: one block per table and step, and
+// after several tables a list of those that want a look.
 func (r Report) WriteText(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	for i, t := range r.Tables {
@@ -20,6 +21,9 @@ func (r Report) WriteText(w io.Writer) error {
 	}
 	if err := tw.Flush(); err != nil {
 		return fmt.Errorf("write report: %w", err)
+	}
+	if len(r.Tables) > 1 {
+		return writeFleet(w, r.Tables)
 	}
 
 	return nil
@@ -32,6 +36,9 @@ func writeTable(w io.Writer, t TableReport) {
 	fmt.Fprintln(w, t.Table) //nolint:errcheck // As in WriteText.
 	if t.Error != "" {
 		line("error", "%s", t.Error)
+	}
+	if t.Reason != "" {
+		line("left", "%s", t.Reason)
 	}
 	for _, s := range t.Steps {
 		writeStep(line, s)
