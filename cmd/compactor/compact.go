@@ -100,6 +100,7 @@ func compactStep(c *cli.Context) (step, error) {
 		run: func(ctx context.Context, on target) (maintenance.StepReport, error) {
 			s, o := on.session, o
 			o.MaxHold, o.MaxRounds = time.Duration(s.cfg.Claim.MaxHold), s.cfg.Claim.MaxRounds
+			o.When = on.compactWhen()
 			o.Plan = planOptions(on.policy.Compact, o, s.memory, reserved(s.parallel))
 			shown := newTasks(s.progress, on.name)
 			defer shown.done()

@@ -2,8 +2,12 @@ package main
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"compactor/internal/config"
 )
 
 func configCommand(env environment) *cli.Command {
@@ -54,8 +58,10 @@ func configCommand(env environment) *cli.Command {
 				Name:      "show",
 				Usage:     "print every effective value and where it came from; secrets are redacted",
 				ArgsUsage: " ",
-				Flags:     append(stringFlags(compactKeyFlags(), "Compaction:"), commonFlags()...),
-				Action:    func(c *cli.Context) error { return showConfig(c, env) },
+				Flags: slices.Concat(stringFlags(compactKeyFlags(), "Compaction:"), []cli.Flag{
+					&cli.StringFlag{Name: "table", Usage: "also print the policy of `NAMESPACE.TABLE`, with what its properties say; asks the catalog for it"},
+				}, commonFlags()),
+				Action: func(c *cli.Context) error { return showConfig(c, env) },
 			},
 		},
 	}
@@ -66,14 +72,42 @@ func showConfig(c *cli.Context, env environment) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := loadConfig(c, env)
+	o := config.ShowOptions{JSON: format == outputJSON}
+	name, ofTable := lookup(c, "table")
+	if !ofTable {
+		cfg, err := loadConfig(c, env)
+		if err != nil {
+			return err
+		}
+
+		return printConfig(cfg, env, o)
+	}
+	ident, err := parseTable(name)
 	if err != nil {
 		return err
 	}
-	if format == outputJSON {
-		return writeJSON(env.stdout, cfg.Values())
+	s, err := openSession(c, env, true)
+	if err != nil {
+		return err
 	}
-	if err := cfg.Show(env.stdout); err != nil {
+	defer s.close()
+	tbl, err := s.catalog.LoadTable(c.Context, ident)
+	if err != nil {
+		return fmt.Errorf("policy of %s: %w", name, err)
+	}
+	o.Table, o.Properties = strings.Join(ident, "."), tbl.Properties()
+	if err := printConfig(s.cfg, env, o); err != nil {
+		return err
+	}
+	if err := s.cfg.CheckTable(o.Table, o.Properties); err != nil {
+		return fmt.Errorf("policy of %s: %w", o.Table, &usageError{err})
+	}
+
+	return nil
+}
+
+func printConfig(cfg *config.Config, env environment, o config.ShowOptions) error {
+	if err := cfg.Show(env.stdout, o); err != nil {
 		return fmt.Errorf("write configuration: %w", err)
 	}
 

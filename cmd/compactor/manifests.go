@@ -41,7 +41,7 @@ func manifestsStep(c *cli.Context) step {
 		run: func(ctx context.Context, on target) (maintenance.StepReport, error) {
 			s := on.session
 			return s.maintainer(nil).RewriteManifests(ctx, on.table, maintenance.ManifestsOptions{
-				TargetSize: int64(on.policy.Manifests.TargetSize), Memory: s.memory, DryRun: dryRun,
+				TargetSize: int64(on.policy.Manifests.TargetSize), Memory: s.memory, DryRun: dryRun, When: on.whenManifests(),
 			})
 		},
 	}

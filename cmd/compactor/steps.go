@@ -25,6 +25,8 @@ type target struct {
 	table   *table.Table // loaded without a claim, right before the step
 	name    string       // namespace.table
 	policy  config.Policy
+	// asked says that the step was named, so that its thresholds do not count.
+	asked bool
 }
 
 // runSteps are the steps of `run`, in their order: compaction first, so that
@@ -106,6 +108,7 @@ func (s *session) target(ctx context.Context, ident table.Identifier) (target, e
 }
 
 func (s *session) runStep(ctx context.Context, st step, on target, asked bool) (maintenance.StepReport, error) {
+	on.asked = asked
 	if off, why := s.disabled(st, on, asked); off {
 		return maintenance.StepReport{Step: st.name, Status: maintenance.StatusNothing, Reason: why}, nil
 	}
@@ -129,6 +132,8 @@ func (s *session) disabled(st step, on target, asked bool) (bool, string) {
 	case !asked && !st.enabled(on.policy):
 		return true, "the policy disables this step"
 	default:
-		return false, ""
+		why := on.tooSoon(st.name, s.now())
+
+		return why != "", why
 	}
 }

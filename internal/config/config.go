@@ -140,12 +140,18 @@ type Compact struct {
 	MaxGroupSize         Size
 	Strategy             string
 	Engine               string
+	WhenSmallFiles       int     // In a run only from so many on; 0: no reason.
+	WhenSmallShare       float64 // The same for the share of bytes; 0: no reason.
+	WhenDeleteShare      float64 // The same for the share of rows; 0: no reason.
+	Interval             Duration
 }
 
 // Manifests is the policy of the rewrite of manifests.
 type Manifests struct {
-	Enabled    bool
-	TargetSize Size
+	Enabled       bool
+	TargetSize    Size
+	WhenManifests int // In a run only from so many on; 0: always.
+	Interval      Duration
 }
 
 // Expire is the policy of snapshot expiry.
@@ -155,6 +161,7 @@ type Expire struct {
 	RetainLast           int
 	KeepFiles            bool
 	CleanExpiredMetadata bool
+	WhenSnapshots        int // In a run only from so many on; 0: always.
 }
 
 // Orphans is the policy of the removal of unreferenced files.

@@ -14,13 +14,17 @@ const (
 
 // policyKeys returns the keys of one policy, without the "defaults." in front.
 func policyKeys() []*key {
-	keys := compactKeys()
+	keys := append(compactKeys(), compactWhenKeys()...)
 	keys = append(keys,
 		&key{name: "manifests.enabled", doc: "Rewrite manifests in a run.", def: "true",
 			policy: func(p *Policy) any { return &p.Manifests.Enabled }},
 		&key{name: "manifests.target_size", doc: "Size a rewritten manifest should have.", def: "8MiB", low: "1KiB", high: "1GiB",
 			properties: []string{"commit.manifest.target-size-bytes"},
-			policy:     func(p *Policy) any { return &p.Manifests.TargetSize }})
+			policy:     func(p *Policy) any { return &p.Manifests.TargetSize }},
+		&key{name: "manifests.when_manifests", doc: "In a run, rewrite manifests only when the table has so many.", def: "0", low: "1", high: "10000000",
+			zero: "always", policy: func(p *Policy) any { return &p.Manifests.WhenManifests }},
+		&key{name: "manifests.interval", doc: "In a run, rewrite manifests only so long after the last rewrite by this program.", def: "0", low: "1s", high: "3650d",
+			zero: "always", policy: func(p *Policy) any { return &p.Manifests.Interval }})
 	keys = append(keys, expireKeys()...)
 	return append(keys,
 		&key{name: "orphans.enabled", doc: "Delete orphan files in a run.", def: "false",
@@ -58,6 +62,20 @@ func compactKeys() []*key {
 	}
 }
 
+// compactWhenKeys are the thresholds of compaction. Each is a reason of its own.
+func compactWhenKeys() []*key {
+	return []*key{
+		{name: "compact.when_small_files", doc: "In a run, compact when at least so many files are below the minimum size.", def: "0", low: "1", high: "100000000",
+			zero: "their number is no reason", policy: func(p *Policy) any { return &p.Compact.WhenSmallFiles }},
+		{name: "compact.when_small_share", doc: "In a run, compact when files below the minimum size hold at least this share of the bytes.", def: "0", low: "0.0001", high: "1",
+			zero: "their share is no reason", policy: func(p *Policy) any { return &p.Compact.WhenSmallShare }},
+		{name: "compact.when_delete_share", doc: "In a run, compact when position deletes and deletion vectors hold at least this share of the rows.", def: "0", low: "0.0001", high: "1",
+			zero: "their share is no reason", policy: func(p *Policy) any { return &p.Compact.WhenDeleteShare }},
+		{name: "compact.interval", doc: "In a run, compact only so long after the last compaction by this program.", def: "0", low: "1s", high: "3650d",
+			zero: "always", policy: func(p *Policy) any { return &p.Compact.Interval }},
+	}
+}
+
 func expireKeys() []*key {
 	return []*key{
 		{name: "expire.enabled", doc: "Expire snapshots in a run.", def: "false",
@@ -72,5 +90,7 @@ func expireKeys() []*key {
 			policy: func(p *Policy) any { return &p.Expire.KeepFiles }},
 		{name: "expire.clean_expired_metadata", doc: "Also drop schemas and partition specs no snapshot uses any more.", def: "false",
 			policy: func(p *Policy) any { return &p.Expire.CleanExpiredMetadata }},
+		{name: "expire.when_snapshots", doc: "In a run, expire only when the table has so many snapshots.", def: "0", low: "1", high: "10000000",
+			zero: "always", policy: func(p *Policy) any { return &p.Expire.WhenSnapshots }},
 	}
 }

@@ -35,6 +35,7 @@ type CompactOptions struct {
 	DryRun     bool          // plan only: no claim, no write
 	Verify     bool          // re-read inputs and outputs before each commit
 	OnConflict OnConflict    // empty: ConflictFails
+	When       CompactWhen   // thresholds below which there is nothing to do
 }
 
 // Compact rewrites the small data files of a table, round by round, each round
@@ -110,6 +111,10 @@ func (c *compaction) run(ctx context.Context, tbl *table.Table) error {
 	switch {
 	case len(plan.Groups) == 0:
 		return c.nothing(plan)
+	case !c.o.When.reached(plan.Live):
+		c.rep.Status, c.rep.Reason = StatusNothing, c.o.When.describe(plan.Live)
+
+		return nil
 	case c.o.DryRun:
 		c.rep.Status = StatusPlanned
 		c.rep.Plan = planReport(plan, estimate(plan.Groups, c.o.MaxHold))

@@ -12,6 +12,7 @@ type ManifestsOptions struct {
 	TargetSize int64 // bytes of a rewritten manifest; 0: DefaultManifestSize
 	Memory     int64 // bytes the entries of one batch may take; 0: 1 GiB
 	DryRun     bool  // plan only: no claim, no write
+	When       int   // manifests below which there is nothing to do; 0: always
 }
 
 // DefaultManifestSize is Iceberg's own default for manifests, in bytes.
@@ -81,6 +82,11 @@ func (s *manifestStep) run(ctx context.Context, look *table.Table) error {
 	switch {
 	case len(plan.groups) == 0:
 		s.rep.Status, s.rep.Reason = StatusNothing, plan.reason
+
+		return nil
+	case plan.total < s.o.When:
+		s.rep.Status = StatusNothing
+		s.rep.Reason = fmt.Sprintf("the policy asks for it from %d manifests on, there are %d", s.o.When, plan.total)
 
 		return nil
 	case s.o.DryRun:

@@ -38,6 +38,9 @@ type Plan struct {
 type Totals struct {
 	Files, SmallFiles, LargeFiles, DeleteFiles int
 	Bytes, Rows                                int64
+	// SmallBytes are in files below the minimum size. DeletedRows are the records
+	// of position deletes and deletion vectors; one row may be in several.
+	SmallBytes, DeletedRows int64
 }
 
 // Group is a set of whole files that are rewritten together.
@@ -163,9 +166,16 @@ func totals(set *fileSet, o PlanOptions) Totals {
 		t.Rows += e.file.Count()
 		if size < o.MinFileSize {
 			t.SmallFiles++
+			t.SmallBytes += size
 		}
 		if size > o.MaxFileSize {
 			t.LargeFiles++
+		}
+	}
+
+	for _, e := range set.deletes.all {
+		if e.file.ContentType() == iceberg.EntryContentPosDeletes {
+			t.DeletedRows += e.file.Count()
 		}
 	}
 
