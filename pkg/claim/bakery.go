@@ -59,8 +59,10 @@ const (
 
 // openBakery checks the server, the way to it, the schema and the grants.
 func openBakery(ctx context.Context, cfg Config) (Claimer, error) {
-	// A held claim is looked at once a beat, and a yes is worth half a window.
+	// A held claim is looked at once a beat, and a yes is worth half a window. Within that time neither may the server end a silent
+	// session nor this side give up a silent server, because either would free the table while a commit may be under way.
 	cfg.Timing.Probe = beat(cfg.Window)
+	cfg.Timing.Lease, cfg.Timing.Verify = max(cfg.Timing.Lease, cfg.Window/2), max(cfg.Timing.Verify, cfg.Window/2)
 	server, err := newServer(cfg)
 	if err != nil {
 		return nil, err
@@ -120,10 +122,6 @@ func (b *bakery) Acquire(ctx context.Context, key Key, o AcquireOptions) (*Claim
 // errTimeout is the cause with which the bounded context of a wait ends.
 var errTimeout = errors.New("the claim's timeout passed")
 
-// term is what a yes is worth: half a window, after which the peers may think of skipping this node, and no more than the time after
-// which the server ends a silent session or this side gives up a silent server, either of which frees the table.
-func term(cfg Config) time.Duration { return min(cfg.Window/2, cfg.Timing.Lease, cfg.Timing.Verify) }
-
 // acquire waits under bounded and binds the claim to ctx.
 func (b *bakery) acquire(ctx, bounded context.Context, key Key, o waitOptions) (*Claim, error) {
 	// The timeout is for the wait; a session that takes longer to open still finds out who is in the way.
@@ -137,7 +135,7 @@ func (b *bakery) acquire(ctx, bounded context.Context, key Key, o waitOptions) (
 	}
 	return b.adopt(ctx, b.server.cfg, grant{
 		key: key, mode: ModeBakery, reference: key.String(), ticket: strconv.FormatInt(s.ticket, 10),
-		started: o.started, lease: s, expires: true, term: term(b.server.cfg),
+		started: o.started, lease: s, expires: true, term: b.server.cfg.Window / 2,
 	})
 }
 

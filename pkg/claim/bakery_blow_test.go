@@ -201,3 +201,23 @@ func stopClient(lease time.Duration) func(t *testing.T, s *siege) {
 		within(t, forEver, "the process goes on", func() bool { return s.head.since(time.Now().Add(-time.Second))[p.spec.Name] }, func() string { return "" })
 	}
 }
+
+// stallClient cuts a writer's process off from its server while it holds the table, for twice the time after which the server ends the
+// session, and until everybody else goes on.
+func stallClient(lease time.Duration) func(t *testing.T, s *siege) {
+	return func(t *testing.T, s *siege) {
+		way := testenv.NewTCPProxy(t, address(s.servers[0]))
+		p := s.recruit(t, "process", 0, lease, way)
+		within(t, forEver, "the way is stalled", func() bool {
+			if s.state(p) != "entered" {
+				return false
+			}
+			way.Stall()
+			return true
+		}, func() string { return "" })
+		stalled := time.Now()
+		s.await(t, "the others go on", stalled.Add(lease), nil)
+		pause(t.Context(), time.Until(stalled.Add(2*lease)))
+		way.Resume()
+	}
+}

@@ -38,6 +38,7 @@ func faults() []fault {
 		{name: "killed backend", strike: killBackends, hit: []int{1}, pace: quickly()},
 		{name: "killed clients", strike: killClients, pace: quickly()},
 		{name: "stopped client", strike: stopClient(3 * time.Second), pace: quickly()},
+		{name: "client cut off from its server", strike: stallClient(3 * time.Second), pace: quickly()},
 		{name: "killed node that returns", strike: struckBy(killNode(2)), hit: []int{2}, pace: quickly()},
 		{name: "stopped node", strike: struckBy(stopNode(2)), hit: []int{2}, pace: flying()},
 		{name: "stopped apply worker", strike: struckBy(stopApplyWorker(0, 1)), hit: []int{0, 1}, pace: quickly()},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"compactor/internal/testenv"
 	"compactor/pkg/claim"
 )
 
@@ -111,14 +112,18 @@ func (s *siege) survivors() (nodes []int) {
 	return nodes
 }
 
-// recruit starts a writer in a process of its own.
-func (s *siege) recruit(t *testing.T, name string, node int, lease time.Duration) *writerProcess {
+// recruit starts a writer in a process of its own, which reaches its node directly or, if one is given, through a proxy.
+func (s *siege) recruit(t *testing.T, name string, node int, lease time.Duration, way ...*testenv.TCPProxy) *writerProcess {
 	t.Helper()
 	if s.address == "" {
 		s.address = s.head.serve(t)
 	}
-	p := startWriter(t, writerSpec{Name: name, DSN: s.plan.Nodes[node].DSN, Head: string(s.address), Node: node, Key: s.key,
-		Window: s.window, Lease: lease, Pace: s.writers[0].pace, Seed: newSeed(t)})
+	spec := writerSpec{Name: name, DSN: s.plan.Nodes[node].DSN, Head: string(s.address), Node: node, Key: s.key,
+		Window: s.window, Lease: lease, Pace: s.writers[0].pace, Seed: newSeed(t)}
+	for _, proxy := range way {
+		spec.DSN = through(t, spec.DSN, proxy.Addr)
+	}
+	p := startWriter(t, spec)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.processes = append(s.processes, p)

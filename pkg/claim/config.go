@@ -71,7 +71,7 @@ type Config struct {
 // of tests.
 type Timing struct {
 	// Lease is how long the server keeps the claim of a client that stands still;
-	// default 30s, at least twice Probe.
+	// default 30s, at least twice Probe, and in mode bakery half a window.
 	Lease time.Duration
 	// Probe is the pause between two signs of life; default 5s.
 	Probe time.Duration
@@ -80,7 +80,8 @@ type Timing struct {
 	ConnectionCheck time.Duration
 	// Connect bounds making one connection, including TLS and login; default 10s.
 	Connect time.Duration
-	// Verify bounds one answer to Claim.Verify; default 10s.
+	// Verify bounds one answer to Claim.Verify; default 10s, in mode bakery at least
+	// half a window.
 	Verify time.Duration
 	// Release bounds Claim.Release and the clean-up of an abandoned wait; default 10s.
 	Release time.Duration
