@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -190,6 +191,29 @@ func (s *PostgresServer) Kill9(tb testing.TB) {
 	if s.proc != nil && !s.proc.exited() {
 		s.proc.kill()
 	}
+	if err := s.killRest(); err != nil {
+		tb.Fatalf("kill PostgreSQL on port %d: %v", s.Port, err)
+	}
+}
+
+// killRest kills a backend that was being forked while its postmaster was killed. Until it has noticed that, the server does not start.
+func (s *PostgresServer) killRest() error {
+	return waitUntil(startLimit, "end of the last backends", func() error {
+		folders, err := filepath.Glob("/proc/[0-9]*/cwd")
+		if err != nil {
+			return fmt.Errorf("list processes: %w", err)
+		}
+		for _, folder := range folders {
+			at, err := os.Readlink(folder)
+			pid, numeric := strconv.Atoi(filepath.Base(filepath.Dir(folder)))
+			if err != nil || numeric != nil || at != s.DataDir {
+				continue // Gone, or not ours.
+			}
+			_ = syscall.Kill(pid, syscall.SIGKILL) // Gone already is as good.
+			return fmt.Errorf("process %d is alive", pid)
+		}
+		return nil
+	})
 }
 
 // LogPath returns the path of the server's log.
