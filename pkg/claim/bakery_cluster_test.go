@@ -131,7 +131,7 @@ func (c *cluster) heal() {
 func (c *cluster) requireEmpty(tb testing.TB, key claim.Key, window time.Duration) {
 	tb.Helper()
 	for _, dsn := range c.dsns() {
-		ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), forEver)
 		claimer, err := claim.Open(ctx, claim.Config{Mode: claim.ModeBakery, DSN: dsn, Window: window})
 		require.NoError(tb, err)
 		held, err := claimer.Acquire(ctx, key, claim.AcquireOptions{})
@@ -142,7 +142,7 @@ func (c *cluster) requireEmpty(tb testing.TB, key claim.Key, window time.Duratio
 	}
 	const left = `SELECT 'claim ' || c::text FROM bakery.claims c UNION ALL SELECT 'ack ' || a::text FROM bakery.acks a`
 	for i := range c.servers {
-		within(tb, 20*time.Second, fmt.Sprintf("node %d has no claim or ack left", i+1), func() bool { return len(c.rows(i, left)) == 0 },
+		within(tb, forEver, fmt.Sprintf("node %d has no claim or ack left", i+1), func() bool { return len(c.rows(i, left)) == 0 },
 			func() string { return strings.Join(c.rows(i, left), "\n") })
 	}
 }

@@ -18,7 +18,7 @@ import (
 const faultWindow = 4 * time.Second
 
 // forEver is how long something may take that has to happen at all.
-const forEver = 90 * time.Second
+const forEver = 3 * time.Minute
 
 // siege is a mesh whose writers work while something happens to it.
 type siege struct {
