@@ -17,13 +17,14 @@ const (
 
 // Finding is one thing that is wrong on a node, and how to mend it.
 type Finding struct {
-	Severity Severity
+	Severity Severity `json:"severity"`
 	// Code names the kind for programs, for instance "setting" or "slot_inactive".
-	Code string
+	Code string `json:"code"`
 	// Node is the name of the node that was looked at.
-	Node string
+	Node string `json:"node"`
 	// Text says what is wrong, Remedy the exact lines that mend it.
-	Text, Remedy string
+	Text   string `json:"text"`
+	Remedy string `json:"remedy"`
 }
 
 // String puts the finding into one line.
@@ -31,13 +32,13 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s: node %s: %s; mend it with: %s", f.Severity, f.Node, f.Text, f.Remedy)
 }
 
-// CheckError lists everything that kept Install from changing anything.
+// CheckError lists everything that keeps a node from being worked on; nothing was changed.
 type CheckError struct{ Findings []Finding }
 
 // Error lists the findings, one a line.
 func (e *CheckError) Error() string {
 	lines := make([]string, 0, len(e.Findings)+1)
-	lines = append(lines, "the mesh was not changed:")
+	lines = append(lines, "nothing was changed:")
 	for _, f := range e.Findings {
 		lines = append(lines, f.String())
 	}
@@ -140,54 +141,6 @@ func (m *member) checkLeaks(ctx context.Context) ([]Finding, error) {
 	}
 	if err := rows.Err(); err != nil {
 		return nil, fmt.Errorf("read settings of roles and database on node %s: %w", m.Name, err)
-	}
-	return found, nil
-}
-
-// checkRights finds out whether the installing role may do what Install does.
-func (m *member) checkRights(ctx context.Context) ([]Finding, error) {
-	var standby, super, subscribe, create, replicate, createRole, stats bool
-	var role, db string
-	err := m.ask(ctx, "read rights", []any{&standby, &super, &subscribe, &create, &replicate, &createRole, &stats, &role, &db}, `
-SELECT pg_is_in_recovery(), r.rolsuper,
-       CASE WHEN to_regrole('pg_create_subscription') IS NULL THEN r.rolsuper ELSE pg_has_role('pg_create_subscription', 'USAGE') END,
-       has_database_privilege(current_database(), 'CREATE'), r.rolreplication, r.rolcreaterole,
-       r.rolsuper OR EXISTS (SELECT FROM pg_auth_members a WHERE a.member = r.oid AND a.admin_option AND a.roleid = 'pg_read_all_stats'::regrole),
-       quote_ident(current_user), quote_ident(current_database())
-  FROM pg_roles r WHERE r.rolname = current_user`)
-	if err != nil {
-		return nil, err
-	}
-	var found []Finding
-	add := func(code, text, remedy string) {
-		found = append(found, Finding{Severity: Error, Code: code, Node: m.Name, Text: text, Remedy: remedy})
-	}
-	if m.version < 150000 {
-		add("version", fmt.Sprintf("PostgreSQL %d has no row filters", m.version/10000), "upgrade to PostgreSQL 15 or later.")
-	}
-	if standby {
-		add("standby", "the server is a standby", "name the primary.")
-	}
-	if super {
-		return found, nil
-	}
-	if m.version < 160000 {
-		add("rights", "role "+role+" is no superuser, and before PostgreSQL 16 only a superuser may create subscriptions", "install as a superuser.")
-		return found, nil
-	}
-	for _, need := range []struct {
-		has          bool
-		text, remedy string
-	}{
-		{subscribe, "create subscriptions", "GRANT pg_create_subscription TO " + role + ";"},
-		{create, "create in database " + db, "GRANT CREATE ON DATABASE " + db + " TO " + role + ";"},
-		{replicate, "create replication slots", "ALTER ROLE " + role + " REPLICATION;"},
-		{createRole, "create roles", "ALTER ROLE " + role + " CREATEROLE;"},
-		{stats, "hand on pg_read_all_stats", "GRANT pg_read_all_stats TO " + role + " WITH ADMIN OPTION;"},
-	} {
-		if !need.has {
-			add("rights", "role "+role+" may not "+need.text, need.remedy)
-		}
 	}
 	return found, nil
 }

@@ -2,46 +2,74 @@ package bakery
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
 
-// Limits beyond which Doctor reports.
-const (
-	// maxRetained is how much WAL a slot may keep.
-	maxRetained = int64(1) << 30
-	// maxSkew is how far the clocks of two nodes may differ. Claims stay right whatever the clocks say; ages do not.
-	maxSkew = 5 * time.Second
-	// answerLimit is how long the peers may take to answer.
-	answerLimit = 5 * time.Second
-)
+// Limits are the bounds beyond which Examine reports. Zero keeps the default.
+type Limits struct {
+	// Retained is how many bytes of WAL a slot may keep; default 1 GiB.
+	Retained int64
+	// Skew is how far the clocks of two nodes may differ; default 5s. Claims stay right whatever the clocks say; ages do not.
+	Skew time.Duration
+	// Answer is how long the peers may take to answer; default 5s.
+	Answer time.Duration
+}
+
+// withDefaults fills in what was left at zero.
+func (l Limits) withDefaults() Limits {
+	if l.Retained == 0 {
+		l.Retained = 1 << 30
+	}
+	if l.Skew == 0 {
+		l.Skew = 5 * time.Second
+	}
+	if l.Answer == 0 {
+		l.Answer = 5 * time.Second
+	}
+	return l
+}
 
 // examination is one run of Doctor.
 type examination struct {
 	*member
-	found []Finding
+	limits Limits
+	found  []Finding
 }
 
 func (e *examination) add(s Severity, code, remedy, text string, args ...any) {
 	e.found = append(e.found, Finding{Severity: s, Code: code, Node: e.Name, Text: fmt.Sprintf(text, args...), Remedy: remedy})
 }
 
-// Doctor looks at one node and reports what is wrong with it and how to mend it; nothing found means that the node is fit and all its
-// peers answer. It changes nothing but the rows of one question to the peers, which it takes back. An error means that it could not
-// look. Run it on every node: each sees its own side of a link.
-func Doctor(ctx context.Context, n Node) ([]Finding, error) {
+// Doctor is Examine with the default limits.
+func Doctor(ctx context.Context, n Node) ([]Finding, error) { return Examine(ctx, n, Limits{}) }
+
+// Examine looks at one node and reports what is wrong with it and how to mend it; nothing found means that the node is fit and all its
+// peers answer. It changes nothing but the rows of one question to the peers, which it takes back. The role has to be a member of
+// bakery_owner. An error means that it could not look; a retry is safe. Run it on every node: each sees its own side of a link.
+func Examine(ctx context.Context, n Node, l Limits) ([]Finding, error) {
 	m, err := connect(ctx, n)
+	var refused *CheckError
+	if errors.As(err, &refused) {
+		return refused.Findings, nil
+	}
 	if err != nil {
 		return nil, err
 	}
 	defer m.close(ctx)
-	e := &examination{member: m}
+	e := &examination{member: m, limits: l.withDefaults()}
 	if !m.installed || !m.joined {
 		e.add(Error, "not_installed", "compactor claim install", "the database is no node of a mesh")
 		return e.found, nil
 	}
 	e.Name = m.as
-	steps := []func(context.Context) error{e.basics, e.settings, e.publication, e.subscriptions, e.slots, e.leftovers, e.peersAnswer}
+	// What a role or the database may carry is found below; the questions to the peers have to work in spite of it.
+	const plain = "SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = off"
+	if _, err := m.conn.PgConn().Exec(ctx, plain).ReadAll(); err != nil {
+		return nil, fmt.Errorf("prepare session on node %s: %w", m.Name, err)
+	}
+	steps := []func(context.Context) error{e.basics, e.settings, e.sending, e.subscriptions, e.slots, e.leftovers, e.peersAnswer}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			return e.found, err
@@ -92,21 +120,23 @@ func (e *examination) settings(ctx context.Context) error {
 	return err
 }
 
-// publication looks at what the node sends.
-func (e *examination) publication(ctx context.Context) error {
-	var exists, truncates bool
-	var tables int
-	err := e.ask(ctx, "read publication", []any{&exists, &truncates, &tables}, `
-SELECT count(*) > 0, coalesce(bool_or(pubtruncate OR puballtables), false),
-       (SELECT count(*)::int FROM pg_publication_tables WHERE pubname = 'bakery' AND rowfilter LIKE '%= ' || $1 || ')')
-  FROM pg_publication WHERE pubname = 'bakery'`, fmt.Sprint(e.id))
-	if err != nil {
-		return err
-	}
-	if len(e.peers) > 0 && (!exists || truncates || tables != 5) {
+// sending looks at what the node publishes.
+func (e *examination) sending(ctx context.Context) error {
+	exists, good, err := e.publication(ctx)
+	if err == nil && len(e.peers) > 0 && (!exists || !good) {
 		e.add(Error, "publication", "compactor claim install", "publication bakery does not send exactly this node's rows of 5 tables")
 	}
-	return nil
+	return err
+}
+
+// publication tells whether the node's publication is there and sends exactly its own rows.
+func (m *member) publication(ctx context.Context) (exists, good bool, err error) {
+	err = m.ask(ctx, "read publication", []any{&exists, &good}, `
+SELECT count(*) > 0, NOT coalesce(bool_or(pubtruncate OR puballtables OR NOT (pubinsert AND pubupdate AND pubdelete)), false)
+         AND (SELECT count(*) FROM pg_publication_tables t WHERE t.pubname = 'bakery') = 5
+         AND (SELECT count(*) FROM pg_publication_tables t WHERE t.pubname = 'bakery' AND t.rowfilter LIKE '%= ' || $1 || ')') = 5
+  FROM pg_publication WHERE pubname = 'bakery'`, fmt.Sprint(m.id))
+	return exists, good, err
 }
 
 // leftovers counts what sweep would delete.
@@ -139,7 +169,7 @@ func (e *examination) peersAnswer(ctx context.Context) error {
 		return err
 	}
 	// What waits below for answers ends with the last one; the time of the slowest bounds how well clocks can be compared.
-	_ = poll(ctx, answerLimit, "all peers answer", func(ctx context.Context) (bool, error) {
+	_ = poll(ctx, e.limits.Answer, "all peers answer", func(ctx context.Context) (bool, error) {
 		var all bool
 		err := e.ask(ctx, "read answers", []any{&all}, "SELECT bool_and(w.poke IS NOT NULL) FROM bakery.waiting($1) w", id)
 		return all, err
@@ -174,14 +204,14 @@ SELECT w.name, w.poke IS NOT NULL, coalesce(w.membership, 0), coalesce(w.schema_
 		skew := time.Duration(ahead * float64(time.Second))
 		switch {
 		case !answered:
-			e.add(Error, "no_answer", "look at that node and at both links to it.", "node %s did not answer within %s", name, answerLimit)
+			e.add(Error, "no_answer", "look at that node and at both links to it.", "node %s did not answer within %s", name, e.limits.Answer)
 			continue
 		case membership != e.shows:
 			e.add(Error, "membership", "run compactor claim install (or the removal) again.", "node %s shows membership version %d, this node %d", name, membership, e.shows)
 		case schema != own:
 			e.add(Warning, "schema_version", "compactor claim install", "node %s has schema version %d, this node %d", name, schema, own)
 		}
-		if skew > maxSkew || skew < -maxSkew-slack {
+		if skew > e.limits.Skew || skew < -e.limits.Skew-slack {
 			e.add(Warning, "clock", "synchronise the clocks.", "the clock of node %s is off by %s", name, skew.Round(time.Second))
 		}
 	}

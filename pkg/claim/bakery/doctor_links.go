@@ -20,45 +20,62 @@ func (e *examination) subscriptions(ctx context.Context) error {
 	return nil
 }
 
-// subscription looks at one. Its options are read as JSON, because the column of the origin exists from version 16 on.
-func (e *examination) subscription(ctx context.Context, peer, name string) error {
-	var enabled, running, ready, alone bool
-	var commit, origin string
-	var errs int64
-	err := e.conn.QueryRow(ctx, subscriptionSQL(`
-SELECT s.subenabled, EXISTS (SELECT FROM pg_stat_subscription w WHERE w.subid = s.oid AND w.pid IS NOT NULL),
+// subscriptionState is what is known of one subscription.
+type subscriptionState struct {
+	exists, enabled, running, ready, alone bool
+	commit, origin, stream                 string
+	errors                                 int64
+}
+
+// subscriptionState reads a subscription. The column of the origin exists from version 16 on, and that of the streaming changed its type
+// then.
+func (m *member) subscriptionState(ctx context.Context, name string) (s subscriptionState, err error) {
+	err = m.conn.QueryRow(ctx, subscriptionSQL(`
+SELECT true, s.subenabled, EXISTS (SELECT FROM pg_stat_subscription w WHERE w.subid = s.oid AND w.pid IS NOT NULL),
        (SELECT coalesce(bool_and(t.srsubstate = 'r'), false) FROM pg_subscription_rel t WHERE t.srsubid = s.oid),
-       s.subpublications = ARRAY['bakery'], s.subsynccommit, coalesce(s.origin, 'any'),
+       s.subpublications = ARRAY['bakery'], s.subsynccommit, coalesce(s.origin, 'any'), s.stream,
        coalesce((SELECT x.apply_error_count + x.sync_error_count FROM pg_stat_subscription_stats x WHERE x.subid = s.oid), 0)
-  FROM (SELECT p.oid, p.subname, p.subdbid, p.subenabled, p.subpublications, p.subsynccommit,
-               `+originSQL(e.version)+` AS origin FROM pg_subscription p) s %s`), name).
-		Scan(&enabled, &running, &ready, &alone, &commit, &origin, &errs)
+  FROM (SELECT p.oid, p.subname, p.subdbid, p.subenabled, p.subpublications, p.subsynccommit, left(p.substream::text, 1) AS stream,
+               `+originSQL(m.version)+` AS origin FROM pg_subscription p) s %s`), name).
+		Scan(&s.exists, &s.enabled, &s.running, &s.ready, &s.alone, &s.commit, &s.origin, &s.stream, &s.errors)
 	if errors.Is(err, pgx.ErrNoRows) {
+		return subscriptionState{}, nil
+	}
+	if err != nil {
+		return s, fmt.Errorf("read subscription %s on node %s: %w", name, m.Name, err)
+	}
+	return s, nil
+}
+
+// subscription looks at one.
+func (e *examination) subscription(ctx context.Context, peer, name string) error {
+	s, err := e.subscriptionState(ctx, name)
+	if err != nil {
+		return err
+	}
+	if !s.exists {
 		e.add(Error, "subscription_missing", "compactor claim install", "there is no subscription to node %s", peer)
 		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("read subscription %s on node %s: %w", name, e.Name, err)
-	}
 	switch {
-	case !enabled:
+	case !s.enabled:
 		e.add(Error, "subscription_disabled", "ALTER SUBSCRIPTION "+name+" ENABLE;", "the subscription to node %s is disabled", peer)
-	case !running:
+	case !s.running:
 		e.add(Error, "subscription_down", "read this server's log; the peer may be down, or refuse the login.", "the subscription to node %s has no worker", peer)
-	case !ready:
+	case !s.ready:
 		e.add(Error, "subscription_copying", "wait, and read this server's log.", "the subscription to node %s has not copied every table", peer)
 	}
-	if errs > 0 {
+	if s.errors > 0 {
 		e.add(Warning, "subscription_errors", "read this server's log; then SELECT pg_stat_reset_subscription_stats(oid) FROM pg_subscription WHERE subname = '"+name+"';",
-			"the subscription to node %s has failed %d times", peer, errs)
+			"the subscription to node %s has failed %d times", peer, s.errors)
 	}
-	if commit != "local" {
-		e.add(Error, "subscription_commit", "ALTER SUBSCRIPTION "+name+" SET (synchronous_commit = local);", "the subscription to node %s has synchronous_commit %s: every ack is late", peer, commit)
+	if s.commit != "local" {
+		e.add(Error, "subscription_commit", "ALTER SUBSCRIPTION "+name+" SET (synchronous_commit = local);", "the subscription to node %s has synchronous_commit %s: every ack is late", peer, s.commit)
 	}
-	if origin != "any" {
-		e.add(Error, "subscription_origin", "ALTER SUBSCRIPTION "+name+" SET (origin = any);", "the subscription to node %s has origin %s: acks are not sent", peer, origin)
+	if s.origin != "any" {
+		e.add(Error, "subscription_origin", "ALTER SUBSCRIPTION "+name+" SET (origin = any);", "the subscription to node %s has origin %s: acks are not sent", peer, s.origin)
 	}
-	if !alone {
+	if !s.alone {
 		e.add(Error, "subscription_publications", "ALTER SUBSCRIPTION "+name+" SET PUBLICATION bakery;", "the subscription to node %s reads other publications too, which defeats the row filters", peer)
 	}
 	return nil
@@ -95,7 +112,7 @@ SELECT s.active, s.wal_status = 'lost' OR coalesce(to_jsonb(s) ->> 'invalidation
 		case !active:
 			e.add(Error, "slot_inactive", "look at node "+name+": it is down, or its subscription is disabled or erring.", "nobody reads the slot that feeds node %s", name)
 		}
-		if retained > maxRetained {
+		if retained > e.limits.Retained {
 			e.add(Warning, "slot_retains", "bring node "+name+" back, or remove it: compactor claim install --remove "+name, "the slot that feeds node %s retains %d MiB of WAL", name, retained>>20)
 		}
 	}

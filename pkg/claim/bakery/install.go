@@ -97,6 +97,7 @@ func (in *install) check(ctx context.Context) error {
 			}
 		}
 	}
+	failed = append(failed, in.checkLinkPasswords()...)
 	if len(failed) > 0 {
 		return &CheckError{Findings: failed}
 	}
@@ -136,7 +137,10 @@ func (in *install) checkMembers() error {
 			problems = append(problems, in.strangers(m)...)
 		}
 	}
-	return errors.Join(problems...)
+	if len(problems) > 0 {
+		return fmt.Errorf("%w: %w", ErrPlan, errors.Join(problems...))
+	}
+	return nil
 }
 
 // strangers reports two founded meshes in one plan: they cannot be merged, because each has drawn tickets without the other.
@@ -177,14 +181,7 @@ func (in *install) join(ctx context.Context) error {
 			return err
 		}
 	}
-	var old, fresh []*member
-	for _, m := range in.members {
-		if m.state == stateActive {
-			old = append(old, m)
-		} else {
-			fresh = append(fresh, m)
-		}
-	}
+	old, fresh := in.split()
 	if err := in.mend(ctx, old); err != nil {
 		return err
 	}
@@ -230,14 +227,7 @@ func (in *install) mend(ctx context.Context, members []*member) error {
 			return err
 		}
 	}
-	var links []link
-	for _, from := range members {
-		for _, to := range members {
-			if _, knows := to.peers[from.id]; knows { // No node knows itself.
-				links = append(links, in.link(from, to))
-			}
-		}
-	}
+	links := in.links(members)
 	for _, l := range links {
 		if err := l.ensure(ctx); err != nil {
 			return err

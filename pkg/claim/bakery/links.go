@@ -19,12 +19,15 @@ const published = `bakery.claims (node, ticket, table_name, poke, entered_at, cl
  bakery.answers (acker, node, about, poke, table_name, floor, reach, membership, schema_version, answered_at) WHERE (acker = %[1]d),
  bakery.registry (table_name, node, relation, registered_at) WHERE (node = %[1]d)`
 
-// publish makes the node's publication what this program wants it to be. Truncate is left out because it ignores row filters and
+// publish makes the node's publication what this program wants it to be, and lets the peers' role read it. Truncate is left out because it ignores row filters and
 // would go round for ever.
 func (m *member) publish(ctx context.Context) error {
 	var exists bool
 	err := m.ask(ctx, "look for publication", []any{&exists}, "SELECT EXISTS (SELECT FROM pg_publication WHERE pubname = 'bakery')")
 	if err != nil {
+		return err
+	}
+	if err := m.grantLink(ctx); err != nil {
 		return err
 	}
 	tables := fmt.Sprintf(published, m.id)
@@ -109,14 +112,17 @@ func (l link) create(ctx context.Context) error {
 	}
 	sql := fmt.Sprintf("CREATE SUBSCRIPTION %s CONNECTION %s PUBLICATION bakery WITH (create_slot = false, slot_name = %s, copy_data = true, "+
 		"enabled = true, synchronous_commit = local, streaming = off)", l.name, quote(l.from.PeerDSN), l.name)
-	return l.to.exec(ctx, "create subscription "+l.name, sql)
+	return l.to.secret(ctx, "create subscription "+l.name, sql, l.from.PeerDSN)
 }
 
 // correct sets what may have been changed on a subscription that exists. Origin stays any: with none the acks, which the apply worker
 // writes, would not be sent.
 func (l link) correct(ctx context.Context) error {
+	connection := fmt.Sprintf("ALTER SUBSCRIPTION %s CONNECTION %s", l.name, quote(l.from.PeerDSN))
+	if err := l.to.secret(ctx, "correct subscription "+l.name, connection, l.from.PeerDSN); err != nil {
+		return err
+	}
 	sets := []string{
-		fmt.Sprintf("ALTER SUBSCRIPTION %s CONNECTION %s", l.name, quote(l.from.PeerDSN)),
 		fmt.Sprintf("ALTER SUBSCRIPTION %s SET (synchronous_commit = local, streaming = off)", l.name),
 		fmt.Sprintf("ALTER SUBSCRIPTION %s ENABLE", l.name),
 	}

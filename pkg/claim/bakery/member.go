@@ -15,6 +15,7 @@ type member struct {
 	conn *pgx.Conn
 
 	version   int  // server_version_num.
+	super     bool // The installing role is a superuser; known after checkRights.
 	installed bool // Schema bakery is there.
 	joined    bool // The node has a number, a name and a state.
 	mesh      string
@@ -32,7 +33,7 @@ const (
 	stateLeaving = "leaving"
 )
 
-// connect opens a session and reads the node's state.
+// connect opens a session and reads the node's state. The error is a *CheckError when the role may not.
 func connect(ctx context.Context, n Node) (*member, error) {
 	conn, err := pgx.Connect(ctx, n.DSN)
 	if err != nil {
@@ -41,7 +42,7 @@ func connect(ctx context.Context, n Node) (*member, error) {
 	m := &member{Node: n, conn: conn}
 	if err := m.read(ctx); err != nil {
 		m.close(ctx)
-		return nil, err
+		return nil, m.denied(err)
 	}
 	return m, nil
 }
@@ -93,6 +94,23 @@ func (m *member) read(ctx context.Context) error {
 func (m *member) exec(ctx context.Context, what, sql string, args ...any) error {
 	if _, err := m.conn.Exec(ctx, sql, args...); err != nil {
 		return fmt.Errorf("%s on node %s: %w", what, m.Name, err)
+	}
+	return nil
+}
+
+// secret runs one statement that holds a connection string, with the server's log shut for it as far as the role may do that.
+func (m *member) secret(ctx context.Context, what, sql, dsn string) error {
+	const quiet = `SELECT set_config(name, value, true) FROM (VALUES ('log_statement', 'none'), ('log_min_error_statement', 'panic'),
+  ('log_min_duration_statement', '-1'), ('log_min_duration_sample', '-1')) s (name, value) WHERE has_parameter_privilege(name, 'SET')`
+	err := pgx.BeginFunc(ctx, m.conn, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, quiet); err != nil {
+			return fmt.Errorf("shut the log: %w", err)
+		}
+		_, err := tx.Exec(ctx, sql)
+		return err //nolint:wrapcheck // Wrapped below, once the secret is out of it.
+	})
+	if err != nil {
+		return fmt.Errorf("%s on node %s: %w", what, m.Name, withoutSecret(err, dsn))
 	}
 	return nil
 }

@@ -33,10 +33,14 @@ func newMesh(tb testing.TB, n, major int) *mesh {
 // freshNodes makes n databases and a plan for them, which is not carried out.
 func freshNodes(tb testing.TB, n, major int) *mesh {
 	tb.Helper()
-	m := &mesh{server: testenv.NewPostgres(tb, testenv.PostgresOptions{Major: major, Settings: map[string]string{
-		"max_slot_wal_keep_size": "1GB", "log_min_messages": "log", "max_replication_slots": "40", "max_wal_senders": "40",
+	settings := map[string]string{
+		"max_slot_wal_keep_size": "1GB", "max_replication_slots": "40", "max_wal_senders": "40",
 		"max_logical_replication_workers": "30", "max_worker_processes": "40",
-	}})}
+	}
+	if major >= 18 {
+		settings["max_active_replication_origins"] = "40"
+	}
+	m := &mesh{server: testenv.NewPostgres(tb, testenv.PostgresOptions{Major: major, Settings: settings})}
 	for i := range n {
 		m.addNode(tb, fmt.Sprintf("n%d", i+1))
 	}

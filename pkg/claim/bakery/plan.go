@@ -14,10 +14,10 @@ import (
 type Node struct {
 	// Name is unique in the mesh and shown to people.
 	Name string
-	// DSN is how this program reaches the node. Its role installs; see Check for the rights it needs.
+	// DSN is how this program reaches the node. Its role installs.
 	DSN string
-	// PeerDSN is how the other nodes reach the node: its role needs REPLICATION and membership in bakery_owner. The other nodes keep
-	// it in their catalog, with the password if it has one. Default: DSN.
+	// PeerDSN is how the other nodes reach the node. Its role needs LOGIN and REPLICATION; Install grants it the published tables. The
+	// other nodes keep the string in pg_subscription, with the password if it has one, where only superusers read it. Default: DSN.
 	PeerDSN string
 }
 
@@ -34,6 +34,9 @@ type Plan struct {
 	// Steps are the migrations to install; default: all that this program knows.
 	Steps []Migration
 }
+
+// ErrPlan is matched by the errors of a plan that cannot be carried out on the nodes that it names. Nothing was changed.
+var ErrPlan = errors.New("the plan does not fit")
 
 // defaultTimeout bounds each wait of a change of the mesh.
 const defaultTimeout = time.Minute
@@ -90,13 +93,14 @@ func (p Plan) validate() error {
 		seen[n.Name] = true
 		for _, dsn := range []string{n.DSN, n.PeerDSN} {
 			if _, err := pgx.ParseConfig(dsn); err != nil {
-				add("node %s has no usable connection string: %w", n.Name, err)
+				// What the parser says may repeat a password.
+				add("node %s has a connection string that cannot be read; write postgres://USER@HOST/DATABASE or key=value pairs", n.Name)
 				break
 			}
 		}
 	}
 	if len(problems) > 0 {
-		return fmt.Errorf("check plan of the mesh: %w", errors.Join(problems...))
+		return fmt.Errorf("%w: %w", ErrPlan, errors.Join(problems...))
 	}
 	return nil
 }

@@ -92,7 +92,7 @@ func testRegistry(t *testing.T, m *mesh) {
 	found, err := bakery.Registry(t.Context(), b)
 	require.NoError(t, err)
 	require.Len(t, found, 1)
-	require.Equal(t, bakery.Registration{Table: "lake.t", Relation: "public.t", Node: 1, RegisteredAt: found[0].RegisteredAt}, found[0])
+	require.Equal(t, bakery.Registration{Table: "lake.t", Relation: "public.t", Node: 1, NodeName: "n1", RegisteredAt: found[0].RegisteredAt}, found[0])
 }
 
 func testPlainSQL(t *testing.T, m *mesh) {

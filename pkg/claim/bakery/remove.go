@@ -24,18 +24,10 @@ func Remove(ctx context.Context, plan Plan, name string) (*Report, error) {
 	if err := in.connect(ctx); err != nil {
 		return nil, err
 	}
-	var gone *member
-	var stay []*member
-	for _, m := range in.members {
-		if m.Name == name {
-			gone = m
-		} else {
-			stay = append(stay, m)
-		}
-	}
+	gone, stay := in.parted(name)
 	id, err := in.leaver(name, stay)
 	if err != nil {
-		return nil, fmt.Errorf("remove node %s: %w", name, err)
+		return nil, fmt.Errorf("remove node %s: %w: %w", name, ErrPlan, err)
 	}
 	if err := in.leave(ctx, stay, gone, id); err != nil {
 		return nil, fmt.Errorf("remove node %s: %w", name, err)

@@ -3,6 +3,7 @@ package bakery
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -34,6 +35,22 @@ type MissingAck struct {
 	// node is slow or out of reach.
 	Behind int64  `json:"behind,omitempty"`
 	Holder string `json:"holder,omitempty"`
+	// Away says that the node does not read what the claim's node sends; known only for claims of the node that is asked.
+	Away bool `json:"away,omitempty"`
+}
+
+// Why says in words what the ack waits for.
+func (a MissingAck) Why() string {
+	switch {
+	case a.Behind != 0 && a.Holder != "":
+		return fmt.Sprintf("ticket %d of %s is before it", a.Behind, a.Holder)
+	case a.Behind != 0:
+		return fmt.Sprintf("ticket %d is before it", a.Behind)
+	case a.Away:
+		return "it receives nothing: it is down, or its subscription is"
+	default:
+		return "it has not answered"
+	}
 }
 
 // Status lists the claims that the node knows, those that have entered first, in ticket order: of one table, or of all when table is
@@ -41,38 +58,38 @@ type MissingAck struct {
 func Status(ctx context.Context, conn *pgx.Conn, table string) ([]Claim, error) {
 	rows, err := conn.Query(ctx, `SELECT s.table_name, s.ticket, s.node_name, s.state = 'entered', s.holder, s.pid,
        extract(epoch FROM clock_timestamp() - s.claimed_at)::float8,
-       coalesce(extract(epoch FROM clock_timestamp() - s.entered_at), 0)::float8, s.orphan, s.missing
+       coalesce(extract(epoch FROM clock_timestamp() - s.entered_at), 0)::float8, s.orphan, s.missing, s.away
   FROM bakery.status(nullif($1::text, '')) s`, table)
 	if err != nil {
 		return nil, fmt.Errorf("list claims: %w", err)
 	}
 	defer rows.Close()
 	var claims []Claim
-	var missing [][]string
+	var missing, away [][]string
 	for rows.Next() {
 		var c Claim
 		var age, held float64
-		var names []string
-		if err := rows.Scan(&c.Table, &c.Ticket, &c.Node, &c.Entered, &c.Holder, &c.Pid, &age, &held, &c.Orphan, &names); err != nil {
+		var lacks, gone []string
+		if err := rows.Scan(&c.Table, &c.Ticket, &c.Node, &c.Entered, &c.Holder, &c.Pid, &age, &held, &c.Orphan, &lacks, &gone); err != nil {
 			return nil, fmt.Errorf("read claim: %w", err)
 		}
 		c.Age, c.HeldFor = seconds(age), seconds(held)
-		claims, missing = append(claims, c), append(missing, names)
+		claims, missing, away = append(claims, c), append(missing, lacks), append(away, gone)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, fmt.Errorf("list claims: %w", err)
 	}
 	for i := range claims {
-		claims[i].Missing = explain(claims, i, missing[i])
+		claims[i].Missing = explain(claims, i, missing[i], away[i])
 	}
 	return claims, nil
 }
 
 // explain finds, for each node whose ack is missing, its claim that stands before the i-th one.
-func explain(claims []Claim, i int, names []string) []MissingAck {
+func explain(claims []Claim, i int, names, away []string) []MissingAck {
 	var acks []MissingAck
 	for _, name := range names {
-		ack := MissingAck{Node: name}
+		ack := MissingAck{Node: name, Away: slices.Contains(away, name)}
 		for _, c := range claims {
 			if c.Table == claims[i].Table && c.Node == name && (c.Entered || c.Ticket < claims[i].Ticket) {
 				ack.Behind, ack.Holder = c.Ticket, c.Holder
@@ -92,12 +109,13 @@ type Registration struct {
 	Table        string    `json:"table"`
 	Relation     string    `json:"relation"`
 	Node         int       `json:"node"`
+	NodeName     string    `json:"node_name"`
 	RegisteredAt time.Time `json:"registered_at"`
 }
 
 // Registry lists what is registered, by table. It only reads.
 func Registry(ctx context.Context, conn *pgx.Conn) ([]Registration, error) {
-	rows, err := conn.Query(ctx, "SELECT r.table_name, r.relation, r.node, r.registered_at FROM bakery.registered() r")
+	rows, err := conn.Query(ctx, "SELECT r.table_name, r.relation, r.node, r.node_name, r.registered_at FROM bakery.registered() r")
 	if err != nil {
 		return nil, fmt.Errorf("list registry: %w", err)
 	}

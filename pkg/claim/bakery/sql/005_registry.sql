@@ -26,9 +26,14 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION bakery.registered() RETURNS TABLE (table_name text, relation text, node integer, registered_at timestamptz)
+-- What is registered on any node, by table.
+CREATE FUNCTION bakery.registered()
+RETURNS TABLE (table_name text, relation text, node integer, node_name text, registered_at timestamptz)
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-  SELECT r.table_name, r.relation, r.node, r.registered_at FROM bakery.registry r ORDER BY r.table_name
+  SELECT r.table_name, r.relation, r.node, coalesce(m.name, 'node ' || r.node), r.registered_at
+    FROM bakery.registry r
+    LEFT JOIN (SELECT s.node, s.name FROM bakery.self s UNION ALL SELECT p.node, p.name FROM bakery.peers p) m ON m.node = r.node
+   ORDER BY r.table_name
 $$;
 
 -- Deletes what nobody will ever collect: claims of this node without an owner, its acks and answers without a claim or hello, hellos
@@ -71,21 +76,25 @@ END
 $$;
 
 -- Every claim that this node knows of. orphan is known for this node's own claims only: its node-local lock is free. missing names
--- the nodes whose ack has not arrived here.
+-- the nodes whose ack has not arrived here; away names those of them that do not read what this node sends, again for its own claims.
 CREATE FUNCTION bakery.status(p_table text DEFAULT NULL)
 RETURNS TABLE (table_name text, ticket bigint, node integer, node_name text, state text, holder text, pid integer,
-               claimed_at timestamptz, entered_at timestamptz, orphan boolean, missing text[])
+               claimed_at timestamptz, entered_at timestamptz, orphan boolean, missing text[], away text[])
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
   WITH members AS (
-    SELECT s.node, s.name FROM bakery.self s UNION ALL SELECT p.node, p.name FROM bakery.peers p)
+    SELECT s.node, s.name, NULL::name AS slot FROM bakery.self s UNION ALL SELECT p.node, p.name, p.slot FROM bakery.peers p)
   SELECT c.table_name, c.ticket, c.node, coalesce(m.name, 'node ' || c.node),
          CASE WHEN c.entered_at IS NULL THEN 'waiting' ELSE 'entered' END, c.holder, c.pid, c.claimed_at, c.entered_at,
          c.node = s.node AND bakery._owner_pid(c.table_name) IS NULL,
-         ARRAY(SELECT o.name FROM members o
-                WHERE o.node <> c.node
-                  AND NOT EXISTS (SELECT FROM bakery.acks k WHERE k.acker = o.node AND k.node = c.node AND k.ticket = c.ticket)
-                ORDER BY o.node)
+         lack.missing, CASE WHEN c.node = s.node THEN lack.away ELSE '{}' END
     FROM bakery.claims c CROSS JOIN bakery.self s LEFT JOIN members m ON m.node = c.node
+    CROSS JOIN LATERAL (
+      SELECT coalesce(array_agg(o.name ORDER BY o.node), '{}') AS missing,
+             coalesce(array_agg(o.name ORDER BY o.node) FILTER (WHERE NOT EXISTS (
+               SELECT FROM pg_catalog.pg_replication_slots r WHERE r.slot_name = o.slot AND r.active)), '{}') AS away
+        FROM members o
+       WHERE o.node <> c.node
+         AND NOT EXISTS (SELECT FROM bakery.acks k WHERE k.acker = o.node AND k.node = c.node AND k.ticket = c.ticket)) lack
    WHERE p_table IS NULL OR c.table_name = p_table
    ORDER BY c.table_name, c.entered_at NULLS LAST, c.ticket
 $$;

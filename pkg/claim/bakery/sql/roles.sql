@@ -14,8 +14,14 @@ BEGIN
   IF NOT pg_has_role('bakery_owner', 'pg_read_all_stats', 'USAGE') THEN
     GRANT pg_read_all_stats TO bakery_owner;
   END IF;
-  IF NOT pg_has_role(current_user, 'bakery_owner', 'MEMBER') THEN
-    EXECUTE format('GRANT bakery_owner TO %I', current_user);
+  -- From PostgreSQL 16 on whoever creates a role may administer it, and has to grant himself the rest: to act as the owner, which the
+  -- migrations do, and to have its rights, which publications need and apply workers that write in the owner's name.
+  IF current_setting('server_version_num')::integer < 160000 THEN
+    IF NOT pg_has_role(current_user, 'bakery_owner', 'MEMBER') THEN
+      EXECUTE format('GRANT bakery_owner TO %I', current_user);
+    END IF;
+  ELSIF NOT (pg_has_role(current_user, 'bakery_owner', 'SET') AND pg_has_role(current_user, 'bakery_owner', 'USAGE')) THEN
+    EXECUTE format('GRANT bakery_owner TO %I WITH INHERIT TRUE, SET TRUE', current_user);
   END IF;
 END
 $$;
