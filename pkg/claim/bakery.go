@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // DeadPeer says what a writer in mode bakery does about a node that shows no sign of life.
@@ -83,17 +81,20 @@ func openBakery(ctx context.Context, cfg Config) (Claimer, error) {
 		return nil, err
 	}
 	defer server.close(ctx, conn)
+	if err := server.granted(ctx, conn, writerRole, claimFunctions()); err != nil {
+		return nil, err
+	}
 	if err := b.prepare(ctx, conn); err != nil {
 		return nil, err
 	}
-	return b, b.probeRights(ctx, conn)
+	return b, b.probe(ctx, conn)
 }
 
 // beat is the pause between two pokes.
 func beat(window time.Duration) time.Duration { return min(500*time.Millisecond, window/20) }
 
-// probeRights sweeps, which needs the grants that claims need and tidies up what an earlier crash has left.
-func (b *bakery) probeRights(ctx context.Context, conn *pgx.Conn) error {
+// probe sweeps, which tells whether the node can work and tidies up what an earlier crash has left.
+func (b *bakery) probe(ctx context.Context, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, b.server.cfg.Timing.Connect)
 	defer cancel()
 	if _, err := conn.Exec(ctx, "SELECT bakery.sweep()"); err != nil {
@@ -169,22 +170,5 @@ func (b *bakery) prepare(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// classify turns what only an operator can mend into a *SetupError. The codes BK… are raised by the schema.
-func (b *bakery) classify(err error) error {
-	var pgErr *pgconn.PgError
-	if !errors.As(err, &pgErr) {
-		return err
-	}
-	setup := func(what, hint string) error {
-		return &SetupError{What: what, Where: b.server.where, Hint: hint, Err: err}
-	}
-	switch {
-	case pgErr.Code == "42501":
-		return setup("the role may not take claims", "GRANT bakery_writer TO "+pgx.Identifier{b.server.conf.User}.Sanitize())
-	case pgErr.Code == "42883" || pgErr.Code == "3F000":
-		return setup("schema bakery is not complete", "run: compactor claim install")
-	case strings.HasPrefix(pgErr.Code, "BK"):
-		return setup(strings.TrimPrefix(pgErr.Message, "bakery: "), pgErr.Hint)
-	}
-	return err
-}
+// classify explains errors of the schema.
+func (b *bakery) classify(err error) error { return b.server.classifyBakery(err) }

@@ -39,6 +39,15 @@ type Party struct {
 	AtLeast bool
 	// Detail says more in words, such as whose answers are missing.
 	Detail string
+	// Missing lists the nodes of a mesh whose answers have not arrived; for a holder, those that it went on without. Only in mode bakery.
+	Missing []Missing
+}
+
+// Missing is an answer that has not arrived.
+type Missing struct {
+	Node string
+	// Why says in words what it waits for.
+	Why string
 }
 
 // Observer is a Claimer that can say who holds a table and who waits for it.

@@ -3,7 +3,6 @@ package claim
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -170,69 +169,6 @@ func (c *coldFront) meshStatus(ctx context.Context, conn *pgx.Conn, s *Status) e
 		s.Holder, others = &others[0], others[1:]
 	}
 	s.Waiters = append(others, s.Waiters...)
-	return nil
-}
-
-// Status implements Observer. It shows the claims of all nodes as this one knows
-// them.
-func (b *bakery) Status(ctx context.Context, key Key) (Status, error) {
-	if err := key.Validate(); err != nil {
-		return Status{}, err
-	}
-	s := Status{Key: key, Mode: ModeBakery, Reference: key.String()}
-	err := b.server.look(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		if err := b.parties(ctx, conn, &s); err != nil {
-			return err
-		}
-		// Behind the one writer that this node has among the claims, others queue in
-		// the node-local lock and have no ticket yet.
-		local := Status{Reference: s.Reference}
-		if err := b.server.parties(ctx, conn, bakeryOwnerKey, &local); err != nil {
-			return err
-		}
-		s.Waiters = append(s.Waiters, local.Waiters...)
-		return nil
-	})
-	return s, err
-}
-
-// bakeryOwnerKey is the key of the node-local lock, as the schema computes it.
-const bakeryOwnerKey = `hashtextextended('bakery owner ' || $1::text, 0)`
-
-func (b *bakery) parties(ctx context.Context, conn *pgx.Conn, s *Status) error {
-	rows, err := conn.Query(ctx, `SELECT c.ticket, c.node_name, c.holder, c.pid::bigint, c.state = 'entered', c.orphan, c.missing,
-       extract(epoch FROM clock_timestamp() - coalesce(c.entered_at, c.claimed_at))::float8
-  FROM bakery.status($1::text) c`, s.Reference)
-	if err != nil {
-		return b.classify(fmt.Errorf("list claims on %s at PostgreSQL %s: %w", s.Reference, b.server.where, err))
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var p Party
-		var ticket int64
-		var entered, orphan bool
-		var missing []string
-		var age float64
-		if err := rows.Scan(&ticket, &p.Node, &p.Name, &p.PID, &entered, &orphan, &missing, &age); err != nil {
-			return fmt.Errorf("read claim on %s: %w", s.Reference, err)
-		}
-		p.Ticket, p.For = fmt.Sprint(ticket), seconds(age)
-		if orphan {
-			s.Notes = append(s.Notes, fmt.Sprintf("ticket %d of this node has no session any more; the next claim of this node removes it", ticket))
-			continue
-		}
-		if entered && s.Holder == nil {
-			s.Holder = &p
-			continue
-		}
-		if len(missing) > 0 {
-			p.Detail = "no answer yet from " + strings.Join(missing, ", ")
-		}
-		s.Waiters = append(s.Waiters, p)
-	}
-	if err := rows.Err(); err != nil {
-		return b.classify(fmt.Errorf("list claims on %s at PostgreSQL %s: %w", s.Reference, b.server.where, err))
-	}
 	return nil
 }
 
