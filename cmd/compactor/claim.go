@@ -17,7 +17,7 @@ import (
 func claimCommand(env environment) *cli.Command {
 	return &cli.Command{
 		Name:  "claim",
-		Usage: "look at the claims of tables, and run commands under them",
+		Usage: "look at the claims of tables, run commands under them, and look after the bakery",
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
 				return usagef("unknown command %q; see compactor claim --help", c.Args().First())
@@ -25,7 +25,10 @@ func claimCommand(env environment) *cli.Command {
 
 			return usagef("name what to do; see compactor claim --help")
 		},
-		Subcommands: []*cli.Command{claimStatusCommand(env), claimExecCommand(env)},
+		Subcommands: []*cli.Command{
+			claimStatusCommand(env), claimListCommand(env), claimExecCommand(env), claimInstallCommand(env), claimUninstallCommand(env),
+			claimDoctorCommand(env), claimAdoptCommand(env), claimRegistryCommand(env), claimReleaseCommand(env),
+		},
 	}
 }
 

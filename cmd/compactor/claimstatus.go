@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -14,7 +15,8 @@ import (
 )
 
 const claimStatusDescription = `Shows for each TABLE who holds its claim and who waits for it, for how long, and
-since when as far as they state it. It takes no claim and changes nothing.`
+since when as far as they state it; in mode bakery also the nodes whose acks are
+missing, and why. It takes no claim and changes nothing.`
 
 func claimStatusCommand(env environment) *cli.Command {
 	return &cli.Command{
@@ -33,11 +35,11 @@ type statusReport struct {
 }
 
 type tableStatus struct {
-	Table     string        `json:"table"`
+	Table     string        `json:"table,omitempty"` // as it was asked for
 	Mode      string        `json:"mode"`
 	Key       string        `json:"key"`
-	NamesFrom string        `json:"names_from"`
-	Holder    *partyStatus  `json:"holder"` // null: nobody
+	NamesFrom string        `json:"names_from,omitempty"` // of a table that was asked for
+	Holder    *partyStatus  `json:"holder"`               // null: nobody
 	Waiters   []partyStatus `json:"waiters"`
 	Notes     []string      `json:"notes,omitempty"`
 }
@@ -51,6 +53,13 @@ type partyStatus struct {
 	For     maintenance.Seconds `json:"seconds"`            // 0: unknown
 	AtLeast bool                `json:"at_least,omitempty"` // seconds is only a lower bound
 	Detail  string              `json:"detail,omitempty"`
+	Missing []missingStatus     `json:"missing_acks,omitempty"`
+}
+
+// missingStatus is a node of a mesh whose ack has not arrived, and why.
+type missingStatus struct {
+	Node string `json:"node"`
+	Why  string `json:"why"`
 }
 
 func claimStatus(c *cli.Context, env environment) error {
@@ -103,10 +112,15 @@ func describe(name, from string, st claim.Status) tableStatus {
 }
 
 func party(p claim.Party) partyStatus {
-	return partyStatus{
+	out := partyStatus{
 		Name: p.Name, Role: p.Role, PID: p.PID, Node: p.Node, Ticket: p.Ticket,
 		For: maintenance.Seconds(p.For), AtLeast: p.AtLeast, Detail: p.Detail,
 	}
+	for _, m := range p.Missing {
+		out.Missing = append(out.Missing, missingStatus(m))
+	}
+
+	return out
 }
 
 func (r statusReport) writeText(w io.Writer) error {
@@ -115,9 +129,11 @@ func (r statusReport) writeText(w io.Writer) error {
 		fmt.Fprintf(tw, "  %s\t%s\n", label, text) //nolint:errcheck // tabwriter keeps the first error for Flush.
 	}
 	for _, t := range r.Tables {
-		fmt.Fprintf(tw, "%s\n", t.Table) //nolint:errcheck // As above.
+		fmt.Fprintf(tw, "%s\n", cmp.Or(t.Table, t.Key)) //nolint:errcheck // As above.
 		line("mode", t.Mode)
-		line("key", t.Key+" (names from the "+t.NamesFrom+")")
+		if t.NamesFrom != "" {
+			line("key", t.Key+" (names from the "+t.NamesFrom+")")
+		}
 		if t.Holder == nil {
 			line("holder", "nobody")
 		} else {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"compactor/pkg/claim"
+	"compactor/pkg/claim/bakery"
 	"compactor/pkg/maintenance"
 	"compactor/pkg/rewrite"
 )
@@ -44,7 +45,7 @@ func exitRules() []exitRule {
 		{143, "SIGTERM: stopped cleanly", stoppedBy("terminated")},
 		{10, "held: the claim was not granted within the timeout; the holder and its age are named", is(maintenance.ErrClaimHeld, claim.ErrHeld)},
 		{2, "usage or configuration (also: PostgreSQL is a standby, TLS, pooler, missing grants)", isUsage},
-		{3, "partial: some steps, groups or tables were refused or failed, the rest is done", is(maintenance.ErrPartial, maintenance.ErrRefused)},
+		{3, "partial: some steps, groups or tables were refused or failed, the rest is done", isPartial},
 		{1, "failed (also: PostgreSQL, catalog or store unreachable); nothing committed for the failing step", func(err error) bool { return err != nil }},
 		{0, "done, or nothing to do", func(err error) bool { return err == nil }},
 	}
@@ -105,8 +106,17 @@ func usagef(format string, args ...any) error {
 func isUsage(err error) bool {
 	var u *usageError
 	var s *claim.SetupError
+	var check *bakery.CheckError
+	var found *findingsError
 
-	return errors.As(err, &u) || errors.As(err, &s)
+	return errors.As(err, &u) || errors.As(err, &s) || errors.As(err, &check) || errors.As(err, &found) && found.errors > 0 ||
+		is(bakery.ErrPlan, bakery.ErrMember, bakery.ErrNewerSchema)(err)
+}
+
+func isPartial(err error) bool {
+	var found *findingsError // Warnings: it works, and something is to be looked at.
+
+	return is(maintenance.ErrPartial, maintenance.ErrRefused)(err) || errors.As(err, &found)
 }
 
 // reportedError was already shown to the user as part of the report.

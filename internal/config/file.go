@@ -124,7 +124,7 @@ func (r *reader) noInlineSecret(known *schema, name string, s setting) {
 	}
 	_, dsn := k.field(&Config{}).(*DSN)
 	switch {
-	case dsn && dsnHasPassword(s.text):
+	case dsn && DSNHasPassword(s.text):
 		r.violations.add(name, s.origin, "a password does not belong in this file: set PGPASSWORD, use a password file, give the whole string in %s, or name a file that holds it in %s",
 			envName(name), name+fileSuffix)
 	case k.secret():

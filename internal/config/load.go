@@ -234,7 +234,7 @@ func (m *merger) checkFlags() {
 		case namesFile:
 		case !known:
 			m.violations.add(name, o, "unknown key; did you mean %s?", m.known.nearestKey(name))
-		case k.secret() || k.hasFile() && dsnHasPassword(m.src.Flags[name]):
+		case k.secret() || k.hasFile() && DSNHasPassword(m.src.Flags[name]):
 			m.violations.add(name, o, "a secret is never a flag, where every user of the machine could read it: set %s or name a file in %s",
 				envName(name), name+fileSuffix)
 			delete(m.src.Flags, name)

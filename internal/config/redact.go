@@ -33,9 +33,9 @@ func RedactDSN(dsn string) string {
 	return strings.Join(parts, " ")
 }
 
-// dsnHasPassword says whether the connection string carries a password, or
+// DSNHasPassword says whether a connection string carries a password, or
 // cannot be taken apart, in which case it may.
-func dsnHasPassword(dsn string) bool {
+func DSNHasPassword(dsn string) bool {
 	if isPostgresURL(dsn) {
 		u, ok := parseURL(dsn)
 		return !ok || hasPassword(u)
