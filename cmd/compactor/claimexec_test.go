@@ -169,7 +169,8 @@ func TestClaimExecClaimLost(t *testing.T) {
 			p := w.exec(c.script, c.flags...)
 			child, _, _ := strings.Cut(p.stdout.String(), " ")
 			lost := time.Now()
-			w.db.Exec(t, `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted`)
+			w.db.Exec(t, `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted
+				AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`)
 			require.Equal(t, 125, p.wait(30*time.Second), p.stderr)
 			require.GreaterOrEqual(t, time.Since(lost), c.atLeast)
 			require.Contains(t, p.stderr.String(), "lost")

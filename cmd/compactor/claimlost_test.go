@@ -113,7 +113,8 @@ func TestCase_C20_claimLost(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(*testing.T, *world, *testenv.TCPProxy){
 		"backend terminated": func(t *testing.T, w *world, _ *testenv.TCPProxy) {
-			w.db.Exec(t, `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted`)
+			w.db.Exec(t, `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted
+				AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`)
 		},
 		"connection cut": func(_ *testing.T, _ *world, link *testenv.TCPProxy) { link.Cut() },
 	} {
