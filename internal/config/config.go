@@ -37,6 +37,9 @@ type Config struct {
 
 	origins         map[string]Origin
 	catalogOptional bool
+	// doubtful are the keys and sections of the file that could not be read; ""
+	// is the whole file. Whether they are missing is not known.
+	doubtful []string
 }
 
 // Catalog is the Iceberg catalog. Units, defaults and ranges of all fields

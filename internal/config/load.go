@@ -55,6 +55,9 @@ func Load(src Source) (*Config, error) {
 	f, violations := parseFile(src.Path, text)
 	m := &merger{src: src, file: f, known: newSchema(allKeys()), violations: violations}
 	m.cfg = &Config{Form: f.form, Path: src.Path, Warnings: f.warnings, origins: map[string]Origin{}, catalogOptional: src.CatalogOptional}
+	for _, v := range violations {
+		m.cfg.doubtful = append(m.cfg.doubtful, v.Key)
+	}
 	m.checkFlags()
 	m.merge()
 	m.tables()

@@ -133,6 +133,24 @@ tables:
 	}, got)
 }
 
+// A key may stand in what could not be read of the file: it is not called
+// missing then.
+func TestWhatCouldNotBeReadIsNotCalledMissing(t *testing.T) {
+	for text, want := range map[string]string{
+		"catalog: [":                           "not YAML",
+		"- catalog":                            "must be a mapping",
+		"catalog: 5":                           "catalog",
+		"catalog: {uri: [a, b]}":               "catalog.uri",
+		"iceberg: 5\npostgres: {dsn: host=db}": "iceberg",
+	} {
+		got := loadFails(t, source(text+"\n"))
+		assert.Contains(t, got[0], want, text)
+		assert.NotContains(t, strings.Join(got, "\n"), "is required", text)
+	}
+	got := loadFails(t, source("claim: 5\n"))
+	assert.Contains(t, strings.Join(got, "\n"), "catalog.uri: is required")
+}
+
 func TestAllViolationsAreReportedAtOnce(t *testing.T) {
 	got := loadFails(t, source(`catalog:
   type: hive

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -106,12 +107,10 @@ func (c *Config) checkRealm(v *Violations) {
 	}
 }
 
-// require complains about a text that is missing. In the ColdFront form it
+// require complains about a text that is missing, not about one that may stand
+// in a part of the file that could not be read. In the ColdFront form it
 // gives the name the key has there.
 func (c *Config) require(v *Violations, name, value, what string) {
-	if value != "" {
-		return
-	}
 	shown := name
 	if c.Form == FormColdFront {
 		for theirs, ours := range coldFrontKeys() {
@@ -119,6 +118,12 @@ func (c *Config) require(v *Violations, name, value, what string) {
 				shown = theirs
 			}
 		}
+	}
+	unread := func(key string) bool {
+		return key == "" || key == name || key == sectionOf(name) || key == shown || key == sectionOf(shown)
+	}
+	if value != "" || slices.ContainsFunc(c.doubtful, unread) {
+		return
 	}
 	v.add(shown, Origin{}, "is required: %s (or set %s)", what, envName(name))
 }
