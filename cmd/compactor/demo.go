@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -23,10 +22,6 @@ import (
 	"compactor/internal/store"
 	"compactor/pkg/maintenance"
 )
-
-// demoMarker says that a folder was made by an earlier demo and may be
-// replaced.
-const demoMarker = ".compactor-demo"
 
 func demoCommand(env environment) *cli.Command {
 	return &cli.Command{
@@ -89,10 +84,11 @@ func runDemo(ctx context.Context, env environment, dir string) error {
 	say := func(format string, args ...any) {
 		fmt.Fprintf(env.stdout, format+"\n", args...) //nolint:errcheck // A closed terminal ends the program by signal.
 	}
-	abs, err := freshFolder(dir)
+	abs, free, err := freshFolder(dir)
 	if err != nil {
 		return err
 	}
+	defer free()
 	file := filepath.Join(dir, "compactor.yaml")
 	if err := os.WriteFile(file, []byte(demoConfig(abs)), 0o600); err != nil {
 		return fmt.Errorf("write demo configuration: %w", err)
@@ -130,40 +126,6 @@ func runDemo(ctx context.Context, env environment, dir string) error {
 	say("  ls -R %s", quote(filepath.Join(dir, "warehouse")))
 
 	return nil
-}
-
-// freshFolder makes dir, or empties it when it holds an earlier demo. A folder
-// with anything else in it is refused.
-func freshFolder(dir string) (string, error) {
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return "", fmt.Errorf("resolve folder %s: %w", dir, err)
-	}
-	if strings.ContainsAny(abs, "#?%") {
-		return "", usagef("folder %s: # ? and %% have a meaning of their own in table locations; name another with --dir", abs)
-	}
-	entries, err := os.ReadDir(abs)
-	switch {
-	case err == nil && len(entries) > 0:
-		if _, merr := os.Stat(filepath.Join(abs, demoMarker)); merr != nil {
-			return "", usagef("folder %s is not empty and was not made by a demo; name another with --dir", dir)
-		}
-		if err := os.RemoveAll(abs); err != nil {
-			return "", fmt.Errorf("remove earlier demo %s: %w", dir, err)
-		}
-	case err != nil && !errors.Is(err, os.ErrNotExist):
-		return "", usagef("folder %s: %w; name another with --dir", dir, err)
-	}
-	for _, sub := range []string{"warehouse", "claims"} {
-		if err := os.MkdirAll(filepath.Join(abs, sub), 0o750); err != nil {
-			return "", fmt.Errorf("make folder %s: %w", dir, err)
-		}
-	}
-	if err := os.WriteFile(filepath.Join(abs, demoMarker), nil, 0o600); err != nil {
-		return "", fmt.Errorf("mark folder %s: %w", dir, err)
-	}
-
-	return abs, nil
 }
 
 func demoConfig(dir string) string {

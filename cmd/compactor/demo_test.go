@@ -45,3 +45,26 @@ func TestDemo(t *testing.T) {
 	require.Equal(t, 2, code, out)
 	require.Contains(t, out, "was not made by a demo")
 }
+
+// A demo does not touch the folder of one that is running.
+func TestTwoDemosInOneFolder(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "demo")
+	_, free, err := freshFolder(dir)
+	require.NoError(t, err)
+	file := filepath.Join(dir, "warehouse", "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	var stdout, stderr bytes.Buffer
+	err = run(context.Background(), environment{
+		args: []string{"compactor", "demo", "--dir", dir}, stdout: &stdout, stderr: &stderr,
+		getenv: func(string) (string, bool) { return "", false },
+	})
+	require.Equal(t, 2, exitCode(err))
+	require.ErrorContains(t, err, "another demo is running in folder "+dir)
+	require.FileExists(t, file)
+	free()
+	_, free, err = freshFolder(dir)
+	require.NoError(t, err)
+	free()
+	require.NoFileExists(t, file, "an earlier demo is replaced")
+}
