@@ -209,6 +209,19 @@ func TestTwoSpellingsOfOneTableAreOneClaim(t *testing.T) {
 }
 
 // Plain SQL, as the README prints it, excludes the program and is excluded.
+// A run without a claim says so once, and so does its dry run.
+func TestModeNoneIsSaidOncePerRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	tabletest.Fragment(t, w.create(), 3, 2)
+	for _, flags := range [][]string{{"--dry-run"}, {"--max-hold", "1ms"}} {
+		r := w.compact(append(flags, "--claim-mode", "none", "--min-input-files", "2")...)
+		require.Equal(t, 0, r.code, r.stderr)
+		require.Equal(t, 1, strings.Count(r.stderr, `"level":"warn"`), r.stderr)
+		require.Contains(t, r.stderr, "takes no claim")
+	}
+}
+
 func TestPlainSQLExcludesTheProgram(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -158,6 +158,10 @@ func (s *session) claimConfig() claim.Config {
 	if err != nil {
 		host = "unknown"
 	}
+	log := s.log
+	if claim.Mode(s.cfg.Claim.Mode) == claim.ModeNone {
+		log = log.Level(zerolog.ErrorLevel) // The configuration's warning says it, in dry runs too.
+	}
 
 	return claim.Config{
 		Mode:     claim.Mode(s.cfg.Claim.Mode),
@@ -167,7 +171,7 @@ func (s *session) claimConfig() claim.Config {
 		DeadPeer: claim.DeadPeer(s.cfg.Claim.DeadPeer),
 		Window:   time.Duration(s.cfg.Claim.Window),
 		Holder:   fmt.Sprintf("compactor@%s %d %s", host, os.Getpid(), s.runID),
-		Logger:   s.log,
+		Logger:   log,
 	}
 }
 

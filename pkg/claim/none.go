@@ -13,14 +13,9 @@ type none struct {
 
 // openNone says out loud that nothing protects other writers from conflicts.
 func openNone(cfg Config) Claimer {
-	n := &none{cfg: cfg}
-	n.warn("")
-	return n
-}
-
-func (n *none) warn(table string) {
-	n.cfg.Logger.Warn().Str("table", table).Str("claim_mode", string(ModeNone)).
+	cfg.Logger.Warn().Str("claim_mode", string(ModeNone)).
 		Msg("no claim is taken; another writer's commit and ours may reject each other")
+	return &none{cfg: cfg}
 }
 
 // Mode returns ModeNone.
@@ -35,7 +30,6 @@ func (n *none) Acquire(ctx context.Context, key Key, _ AcquireOptions) (*Claim, 
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("acquire claim %s: %w", key, context.Cause(ctx))
 	}
-	n.warn(key.String())
 	return n.adopt(ctx, n.cfg, grant{
 		key: key, mode: ModeNone, reference: key.String(), started: n.cfg.Now(),
 		lease: noLease{}, term: n.cfg.Timing.FileCAS,
