@@ -3,10 +3,10 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-.PHONY: help demo build check lint vet shellcheck docs-check docs test test-long model bench bench-claim setup dev-up dev-down clean
+.PHONY: help demo build check lint vet shellcheck docs-check docs test test-long model bench bench-claim bench-maintenance setup dev-up dev-down clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: build ## Build the program and watch it repair a table in a folder (needs only Go)
 	bin/compactor demo
@@ -50,6 +50,9 @@ bench-claim: ## Latency and rate of bakery claims on 1 and 3 nodes, also beside 
 
 bench: ## Go benchmarks
 	GOTESTSUM_FORMAT=standard-verbose scripts/test.sh -run '^$$' -bench . -benchmem -v ./...
+
+bench-maintenance: ## Time and requests of expire and orphans, beside the client library's own calls
+	GOTESTSUM_FORMAT=standard-verbose scripts/test.sh -tags bench -run '^TestBenchMaintenance$$' -v ./cmd/compactor
 
 setup: ## Install servers and tools without running anything
 	scripts/setup.sh

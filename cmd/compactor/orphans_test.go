@@ -60,15 +60,15 @@ var lastModified = regexp.MustCompile(`<LastModified>[^<]*</LastModified>`)
 
 // ageEverything makes listings say that every object is ten days old: an S3
 // store lets nobody write an old object.
-func (w *world) ageEverything() {
-	old := []byte("<LastModified>" + time.Now().Add(-240*time.Hour).UTC().Format("2006-01-02T15:04:05.000Z") + "</LastModified>")
-	w.s3.Handle(testenv.Rule{
-		Match: isList,
-		Action: testenv.RewriteAnswer(func(status int, h http.Header, body []byte) (int, []byte) {
-			h.Del("Content-Length")
+func (w *world) ageEverything() { w.s3.Handle(testenv.Rule{Match: isList, Action: aged()}) }
 
-			return status, lastModified.ReplaceAll(body, old)
-		}),
+func aged() testenv.Action {
+	old := []byte("<LastModified>" + time.Now().Add(-240*time.Hour).UTC().Format("2006-01-02T15:04:05.000Z") + "</LastModified>")
+
+	return testenv.RewriteAnswer(func(status int, h http.Header, body []byte) (int, []byte) {
+		h.Del("Content-Length")
+
+		return status, lastModified.ReplaceAll(body, old)
 	})
 }
 
