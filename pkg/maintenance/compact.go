@@ -111,8 +111,8 @@ func (c *compaction) run(ctx context.Context, tbl *table.Table) error {
 	switch {
 	case len(plan.Groups) == 0:
 		return c.nothing(plan)
-	case !c.o.When.reached(plan.Live):
-		c.rep.Status, c.rep.Reason = StatusNothing, c.o.When.describe(plan.Live)
+	case !c.o.When.reached(liveOf(plan.Live)):
+		c.rep.Status, c.rep.Reason = StatusNothing, c.o.When.describe(liveOf(plan.Live))
 
 		return nil
 	case c.o.DryRun:

@@ -190,3 +190,15 @@ func isTrue(text string) bool {
 
 	return err == nil && on
 }
+
+// Expirable is how many snapshots and refs an expiry with these options would
+// remove, by the metadata alone. It fails with ErrRefused where an expiry
+// would. It reads no file.
+func Expirable(meta table.Metadata, o ExpireOptions, now time.Time) (snapshots, refs int, err error) {
+	if err := refuseCollection(meta.Properties()); err != nil {
+		return 0, 0, err
+	}
+	plan, err := planExpiry(meta, o, now)
+
+	return len(plan.snapshots), len(plan.refs), err
+}

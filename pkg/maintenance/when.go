@@ -18,15 +18,35 @@ type CompactWhen struct {
 	DeleteShare float64 // records of position deletes and deletion vectors to rows; 0: no threshold
 }
 
-func (w CompactWhen) reached(live rewrite.Totals) bool {
+// Live is what thresholds look at: live files, their bytes and rows.
+type Live struct {
+	Files, SmallFiles, Bytes, SmallBytes, Rows, DeletedRows int64
+}
+
+func liveOf(t rewrite.Totals) Live {
+	return Live{
+		Files: int64(t.Files), SmallFiles: int64(t.SmallFiles), Bytes: t.Bytes, SmallBytes: t.SmallBytes, Rows: t.Rows, DeletedRows: t.DeletedRows,
+	}
+}
+
+// NotYet says why a table does not want compaction yet; empty when it does.
+func (w CompactWhen) NotYet(live Live) string {
+	if w.reached(live) {
+		return ""
+	}
+
+	return w.describe(live)
+}
+
+func (w CompactWhen) reached(live Live) bool {
 	return w == CompactWhen{} ||
-		w.SmallFiles > 0 && live.SmallFiles >= w.SmallFiles ||
+		w.SmallFiles > 0 && live.SmallFiles >= int64(w.SmallFiles) ||
 		w.SmallShare > 0 && share(live.SmallBytes, live.Bytes) >= w.SmallShare ||
 		w.DeleteShare > 0 && share(live.DeletedRows, live.Rows) >= w.DeleteShare
 }
 
 // describe says what the thresholds are and how far the table is from them.
-func (w CompactWhen) describe(live rewrite.Totals) string {
+func (w CompactWhen) describe(live Live) string {
 	var parts []string
 	if w.SmallFiles > 0 {
 		parts = append(parts, fmt.Sprintf("%d small files (there are %d)", w.SmallFiles, live.SmallFiles))

@@ -4,13 +4,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"compactor/pkg/rewrite"
 )
 
 func TestOneThresholdIsEnough(t *testing.T) {
 	t.Parallel()
-	live := rewrite.Totals{Files: 10, SmallFiles: 4, Bytes: 1000, SmallBytes: 100, Rows: 200, DeletedRows: 20}
+	live := Live{Files: 10, SmallFiles: 4, Bytes: 1000, SmallBytes: 100, Rows: 200, DeletedRows: 20}
 	for _, c := range []struct {
 		when CompactWhen
 		want bool
@@ -29,5 +27,5 @@ func TestOneThresholdIsEnough(t *testing.T) {
 	}
 	require.Equal(t, "the policy asks for it from 5 small files (there are 4) or 50 % of the bytes in small files (there are 10 %) "+
 		"or 20 % of the rows deleted (there are 10 %) on", CompactWhen{5, 0.5, 0.2}.describe(live))
-	require.False(t, CompactWhen{SmallShare: 0.1}.reached(rewrite.Totals{}))
+	require.False(t, CompactWhen{SmallShare: 0.1}.reached(Live{}))
 }
