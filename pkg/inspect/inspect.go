@@ -98,7 +98,7 @@ func (t *tally) snapshot(ctx context.Context, fio iceio.IO, snap *table.Snapshot
 // read counts the live entries of one manifest.
 func (t *tally) read(ctx context.Context, fio iceio.IO, m iceberg.ManifestFile) error {
 	if err := context.Cause(ctx); err != nil {
-		return err //nolint:wrapcheck // The caller names the table.
+		return err
 	}
 	spec := t.md.PartitionSpecByID(int(m.PartitionSpecID()))
 	if spec == nil {
