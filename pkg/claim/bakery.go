@@ -123,8 +123,20 @@ func (b *bakery) Acquire(ctx context.Context, key Key, o AcquireOptions) (*Claim
 // errTimeout is the cause with which the bounded context of a wait ends.
 var errTimeout = errors.New("the claim's timeout passed")
 
-// acquire waits under bounded and binds the claim to ctx.
+// acquire waits under bounded and binds the claim to ctx. A claim whose lease ends between entering and its confirmation, because this
+// process or its node stood still, is given up and asked for again, as in the middle of the wait.
 func (b *bakery) acquire(ctx, bounded context.Context, key Key, o waitOptions) (*Claim, error) {
+	for {
+		held, err := b.attempt(ctx, bounded, key, o)
+		if bounded.Err() != nil || !errors.Is(err, errOutOfContact) && !errors.Is(err, errStoodStill) {
+			return held, err
+		}
+		b.server.cfg.Logger.Debug().Str("table", key.String()).Err(err).Msg("claim not confirmed")
+	}
+}
+
+// attempt waits in a session of its own.
+func (b *bakery) attempt(ctx, bounded context.Context, key Key, o waitOptions) (*Claim, error) {
 	// The timeout is for the wait; a session that takes longer to open still finds out who is in the way.
 	s, err := b.session(ctx, key, o)
 	if err != nil {

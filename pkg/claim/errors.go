@@ -25,6 +25,8 @@ var (
 	// errOutOfContact is what a check in mode bakery reports when the peers may
 	// soon skip this node: the claim is there, but must not be relied upon.
 	errOutOfContact = errors.New("this node was out of contact with a majority")
+	// errStoodStill is what a keeper finds when nothing was asked for a lease.
+	errStoodStill = errors.New("this process gave no sign of life")
 )
 
 // HeldError says that the claim was not granted in time, and who has it.

@@ -146,7 +146,7 @@ func (k *keeper) prove(base context.Context, limit time.Duration) (time.Time, er
 	if k.expires {
 		gap := sent.Sub(k.proof)
 		if gap >= k.term {
-			return time.Time{}, fmt.Errorf("this process gave no sign of life for %s, longer than the lease of %s", round(gap), k.term)
+			return time.Time{}, fmt.Errorf("%w for %s, longer than the lease of %s", errStoodStill, round(gap), k.term)
 		}
 		limit = min(limit, k.term-gap)
 	}
