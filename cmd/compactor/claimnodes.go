@@ -132,18 +132,20 @@ func (s *session) meshPlan(c *cli.Context, env environment) (bakery.Plan, error)
 	return plan, reachable(plan.Nodes)
 }
 
-// reachable refuses connection strings that lead another machine to itself.
+// reachable refuses connection strings that lead another machine to itself. Those
+// that cannot be read are left to the check of the plan.
 func reachable(nodes []bakery.Node) error {
 	elsewhere := false
 	for _, n := range nodes {
-		elsewhere = elsewhere || !isLocal(n.DSN)
+		local, known := isLocal(n.DSN)
+		elsewhere = elsewhere || known && !local
 	}
 	for _, n := range nodes {
 		link := n.PeerDSN
 		if link == "" {
 			link = n.DSN
 		}
-		if elsewhere && len(nodes) > 1 && isLocal(link) {
+		if local, known := isLocal(link); known && local && elsewhere && len(nodes) > 1 {
 			return usagef("the other nodes cannot reach node %s at a local address; give --link %s=DSN", n.Name, n.Name)
 		}
 	}
@@ -151,16 +153,16 @@ func reachable(nodes []bakery.Node) error {
 	return nil
 }
 
-// isLocal says whether a connection string leads to the machine that reads it. One
-// that cannot be read is found out later.
-func isLocal(dsn string) bool {
+// isLocal says whether a connection string leads to the machine that reads it, and
+// whether that is known.
+func isLocal(dsn string) (local, known bool) {
 	conf, err := pgx.ParseConfig(dsn)
 	if err != nil {
-		return false
+		return false, false
 	}
 	ip := net.ParseIP(conf.Host)
 
-	return conf.Host == "localhost" || strings.HasPrefix(conf.Host, "/") || ip != nil && ip.IsLoopback()
+	return conf.Host == "localhost" || strings.HasPrefix(conf.Host, "/") || ip != nil && ip.IsLoopback(), true
 }
 
 // openConfigured starts a session of a command that needs the configuration alone.

@@ -1,7 +1,6 @@
 package bakery
 
 import (
-	"errors"
 	"net/url"
 	"regexp"
 	"strings"
@@ -41,14 +40,4 @@ func userOf(dsn string) string {
 		return ""
 	}
 	return conf.User
-}
-
-// withoutSecret returns an error whose text does not repeat the password of a connection string. A server may quote a part of a string
-// that it does not understand.
-func withoutSecret(err error, dsn string) error {
-	conf, parsed := pgx.ParseConfig(dsn)
-	if err == nil || parsed != nil || conf.Password == "" || !strings.Contains(err.Error(), conf.Password) {
-		return err
-	}
-	return errors.New(strings.ReplaceAll(err.Error(), conf.Password, "REDACTED"))
 }

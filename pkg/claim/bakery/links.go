@@ -112,14 +112,14 @@ func (l link) create(ctx context.Context) error {
 	}
 	sql := fmt.Sprintf("CREATE SUBSCRIPTION %s CONNECTION %s PUBLICATION bakery WITH (create_slot = false, slot_name = %s, copy_data = true, "+
 		"enabled = true, synchronous_commit = local, streaming = off)", l.name, quote(l.from.PeerDSN), l.name)
-	return l.to.secret(ctx, "create subscription "+l.name, sql, l.from.PeerDSN)
+	return l.to.secret(ctx, "create subscription "+l.name, sql)
 }
 
 // correct sets what may have been changed on a subscription that exists. Origin stays any: with none the acks, which the apply worker
 // writes, would not be sent.
 func (l link) correct(ctx context.Context) error {
 	connection := fmt.Sprintf("ALTER SUBSCRIPTION %s CONNECTION %s", l.name, quote(l.from.PeerDSN))
-	if err := l.to.secret(ctx, "correct subscription "+l.name, connection, l.from.PeerDSN); err != nil {
+	if err := l.to.secret(ctx, "correct subscription "+l.name, connection); err != nil {
 		return err
 	}
 	sets := []string{

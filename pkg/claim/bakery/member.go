@@ -99,7 +99,7 @@ func (m *member) exec(ctx context.Context, what, sql string, args ...any) error 
 }
 
 // secret runs one statement that holds a connection string, with the server's log shut for it as far as the role may do that.
-func (m *member) secret(ctx context.Context, what, sql, dsn string) error {
+func (m *member) secret(ctx context.Context, what, sql string) error {
 	const quiet = `SELECT set_config(name, value, true) FROM (VALUES ('log_statement', 'none'), ('log_min_error_statement', 'panic'),
   ('log_min_duration_statement', '-1'), ('log_min_duration_sample', '-1')) s (name, value) WHERE has_parameter_privilege(name, 'SET')`
 	err := pgx.BeginFunc(ctx, m.conn, func(tx pgx.Tx) error {
@@ -107,10 +107,10 @@ func (m *member) secret(ctx context.Context, what, sql, dsn string) error {
 			return fmt.Errorf("shut the log: %w", err)
 		}
 		_, err := tx.Exec(ctx, sql)
-		return err //nolint:wrapcheck // Wrapped below, once the secret is out of it.
+		return err //nolint:wrapcheck // Wrapped below.
 	})
 	if err != nil {
-		return fmt.Errorf("%s on node %s: %w", what, m.Name, withoutSecret(err, dsn))
+		return fmt.Errorf("%s on node %s: %w", what, m.Name, err)
 	}
 	return nil
 }

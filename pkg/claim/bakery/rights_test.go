@@ -2,6 +2,7 @@ package bakery_test
 
 import (
 	"net/url"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -46,4 +47,32 @@ func TestInstallWithoutASuperuser(t *testing.T) {
 	for _, n := range m.plan.Nodes {
 		require.Empty(t, codes(t, n), n.Name)
 	}
+}
+
+// TestLinksOfARoleOfTheirOwn: the role as which nodes log in to each other needs nothing but to replicate, and what a superuser
+// installs is not in the servers' logs with its password, not even when it fails.
+func TestLinksOfARoleOfTheirOwn(t *testing.T) {
+	m := freshNodes(t, 2, 15)
+	admin := open(t, m.server.DSN("postgres"))
+	run(t, admin, "ALTER SYSTEM SET log_statement = 'all'")
+	run(t, admin, "SELECT pg_reload_conf()")
+	run(t, admin, "CREATE ROLE link LOGIN PASSWORD 'secret of link'")
+	for i, db := range m.dbs {
+		m.plan.Nodes[i].PeerDSN = as(t, db.DSN, "link")
+	}
+	_, err := bakery.Install(t.Context(), m.plan)
+	require.ErrorContains(t, err, "ALTER ROLE \"link\" LOGIN REPLICATION;")
+	run(t, admin, "ALTER ROLE link REPLICATION PASSWORD 'another'")
+	_, err = bakery.Install(t.Context(), m.plan)
+	require.ErrorContains(t, err, "password authentication failed")
+	run(t, admin, "ALTER ROLE link PASSWORD 'secret of link'")
+	_, err = bakery.Install(t.Context(), m.plan)
+	require.NoError(t, err)
+	m.works(t, "t")
+	require.True(t, get[bool](t, m.session(t, 0), `SELECT subconninfo LIKE '%secret\%20of\%20link%' FROM pg_subscription WHERE subname = 'bakery_main_1_from_2'`))
+	require.False(t, get[bool](t, m.session(t, 0), "SELECT has_table_privilege('link', 'bakery.floors', 'SELECT')"))
+	log, err := os.ReadFile(m.server.LogPath())
+	require.NoError(t, err)
+	require.Contains(t, string(log), "INSERT INTO bakery.self", "statements are logged")
+	require.NotContains(t, string(log), "secret%20of", "but those with a password are not")
 }
