@@ -23,5 +23,10 @@
 // # Failure
 //
 // Install may be run again after any error or crash: it finds what is there and goes on. It changes nothing before every node has
-// passed every check.
+// passed every check. Preview and PreviewRemoval say what Install and Remove would do.
+//
+// # Secrets
+//
+// Connection strings are kept by PostgreSQL in pg_subscription, where only superusers read them. This package repeats no password in
+// errors or log lines, and keeps the statements that hold one out of the server's log where its role may set that.
 package bakery

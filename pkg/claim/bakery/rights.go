@@ -13,8 +13,10 @@ type rights struct {
 	super, subscribe, create, replicate bool
 	// owner: it may act as bakery_owner, or make or grant itself that role. stats: bakery_owner reads the heartbeats, or can be given that.
 	owner, stats bool
-	standby      bool
-	role, db     string
+	// keeper is another role that owns publication or subscriptions and whose rights this one does not have; empty when there is none.
+	keeper   string
+	standby  bool
+	role, db string
 }
 
 // rightsSQL asks for them. Roles may be there from another database of the server, or prepared by a superuser; then the right to make
@@ -26,13 +28,18 @@ SELECT r.rolsuper, CASE WHEN to_regrole('pg_create_subscription') IS NULL THEN r
             ELSE pg_has_role('bakery_owner', 'MEMBER') END,
        r.rolsuper OR coalesce(pg_has_role(to_regrole('bakery_owner'), 'pg_read_all_stats', 'USAGE'), false)
          OR EXISTS (SELECT FROM pg_auth_members a WHERE a.member = r.oid AND a.admin_option AND a.roleid = 'pg_read_all_stats'::regrole),
+       coalesce((SELECT min(k.owner::regrole::text) FROM (
+         SELECT pubowner AS owner FROM pg_publication WHERE pubname = 'bakery' UNION ALL
+         SELECT subowner FROM pg_subscription
+          WHERE subname LIKE 'bakery\_%' AND subdbid = (SELECT oid FROM pg_database WHERE datname = current_database())) k
+          WHERE NOT pg_has_role(k.owner, 'USAGE')), ''),
        pg_is_in_recovery(), quote_ident(current_user), quote_ident(current_database())
   FROM pg_roles r WHERE r.rolname = current_user`
 
 // checkRights finds out whether the installing role may do what Install does.
 func (m *member) checkRights(ctx context.Context) ([]Finding, error) {
 	var r rights
-	err := m.ask(ctx, "read rights", []any{&r.super, &r.subscribe, &r.create, &r.replicate, &r.owner, &r.stats, &r.standby, &r.role, &r.db}, rightsSQL)
+	err := m.ask(ctx, "read rights", []any{&r.super, &r.subscribe, &r.create, &r.replicate, &r.owner, &r.stats, &r.keeper, &r.standby, &r.role, &r.db}, rightsSQL)
 	if err != nil {
 		return nil, err
 	}
@@ -88,6 +95,9 @@ func (r rights) missing(version int) []Finding {
 		if !need.has {
 			add("rights", "role "+r.role+" may not "+need.text, need.remedy)
 		}
+	}
+	if r.keeper != "" {
+		add("rights", "publication and subscriptions belong to role "+r.keeper, "install as "+r.keeper+", or: GRANT "+r.keeper+" TO "+r.role+";")
 	}
 	return found
 }

@@ -49,6 +49,36 @@ func TestInstallWithoutASuperuser(t *testing.T) {
 	}
 }
 
+// TestASecondInstallerNeedsTheFirstOnesRights: publications and subscriptions belong to who made them, the roles are there already.
+func TestASecondInstallerNeedsTheFirstOnesRights(t *testing.T) {
+	m := freshNodes(t, 2, 18)
+	m.installer(t, "installer")
+	_, err := bakery.Install(t.Context(), m.plan)
+	require.NoError(t, err)
+	second := m.plan
+	second.Nodes = nil
+	for i, db := range m.dbs {
+		second.Nodes = append(second.Nodes, bakery.Node{Name: m.plan.Nodes[i].Name, DSN: as(t, db.DSN, "second"), PeerDSN: m.plan.Nodes[i].DSN})
+	}
+	admin := open(t, m.server.DSN("postgres"))
+	for _, sql := range []string{
+		"CREATE ROLE second LOGIN REPLICATION PASSWORD 'secret of second'", "GRANT pg_create_subscription, bakery_owner TO second",
+		"GRANT CREATE ON DATABASE " + m.dbs[0].Name + ", " + m.dbs[1].Name + " TO second",
+	} {
+		run(t, admin, sql)
+	}
+	_, err = bakery.Install(t.Context(), second)
+	var failed *bakery.CheckError
+	require.ErrorAs(t, err, &failed)
+	require.Len(t, failed.Findings, 2, "one for each node: %v", err)
+	require.Equal(t, "install as installer, or: GRANT installer TO second;", failed.Findings[0].Remedy)
+	run(t, admin, "GRANT installer TO second")
+	report, err := bakery.Install(t.Context(), second)
+	require.NoError(t, err)
+	require.Empty(t, report.Added)
+	m.works(t, "t")
+}
+
 // TestLinksOfARoleOfTheirOwn: the role as which nodes log in to each other needs nothing but to replicate, and what a superuser
 // installs is not in the servers' logs with its password, not even when it fails.
 func TestLinksOfARoleOfTheirOwn(t *testing.T) {
