@@ -87,7 +87,12 @@ func claimAdopt(ctx context.Context, c *cli.Context, env environment) error {
 
 // adopt takes the claim for as long as the registration needs.
 func (s *session) adopt(ctx context.Context, mesh *claim.Mesh, key claim.Key, relation string) (fresh bool, err error) {
-	held, err := s.claimer.Acquire(ctx, key, claim.AcquireOptions{Timeout: time.Duration(s.cfg.Claim.Timeout)})
+	held, err := s.claimer.Acquire(ctx, key, claim.AcquireOptions{
+		Timeout: time.Duration(s.cfg.Claim.Timeout),
+		OnWait: func(w claim.Waiting) {
+			s.log.Info().Str("claim_key", key.String()).Str("holder", w.Holder).Dur("held_for", w.HeldFor).Dur("waiting", w.For).Msg("waiting for the claim")
+		},
+	})
 	if err != nil {
 		return false, fmt.Errorf("acquire claim: %w", err)
 	}
