@@ -1,9 +1,12 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/urfave/cli/v2"
+
+	"compactor/pkg/claim"
 )
 
 const claimListDescription = `Shows every table that has a claim in the bakery, as the node that claim.postgres leads
@@ -30,31 +33,25 @@ func claimList(c *cli.Context, env environment) error {
 	if c.Args().Present() {
 		return usagef("claim list takes no arguments: %q; for one table use compactor claim status", c.Args().First())
 	}
-	s, err := openConfigured(c, env)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	mesh, err := s.openMesh(c.Context)
-	if err != nil {
-		return err
-	}
-	all, err := mesh.List(c.Context)
-	if err != nil {
-		return fmt.Errorf("list claims: %w", err)
-	}
-	rep := statusReport{Tables: []tableStatus{}}
-	for _, st := range all {
-		rep.Tables = append(rep.Tables, describe("", "", st))
-	}
-	if format == outputJSON {
-		return writeJSON(env.stdout, rep)
-	}
-	if len(rep.Tables) == 0 {
-		if _, err := fmt.Fprintln(env.stdout, "no table has a claim"); err != nil {
-			return fmt.Errorf("write result: %w", err)
-		}
-	}
 
-	return rep.writeText(env.stdout)
+	return onMesh(c, env, func(ctx context.Context, _ *session, mesh *claim.Mesh) error {
+		all, err := mesh.List(ctx)
+		if err != nil {
+			return fmt.Errorf("list claims: %w", err)
+		}
+		rep := statusReport{Tables: []tableStatus{}}
+		for _, st := range all {
+			rep.Tables = append(rep.Tables, describe("", "", st))
+		}
+		if format == outputJSON {
+			return writeJSON(env.stdout, rep)
+		}
+		if len(rep.Tables) == 0 {
+			if _, err := fmt.Fprintln(env.stdout, "no table has a claim"); err != nil {
+				return fmt.Errorf("write result: %w", err)
+			}
+		}
+
+		return rep.writeText(env.stdout)
+	})
 }

@@ -195,3 +195,18 @@ func (s *session) openMesh(ctx context.Context) (*claim.Mesh, error) {
 
 	return mesh, nil
 }
+
+// onMesh opens a session of a command that needs the bakery alone, and does that with it.
+func onMesh(c *cli.Context, env environment, do func(ctx context.Context, s *session, mesh *claim.Mesh) error) error {
+	s, err := openConfigured(c, env)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	mesh, err := s.openMesh(c.Context)
+	if err != nil {
+		return err
+	}
+
+	return do(c.Context, s, mesh)
+}

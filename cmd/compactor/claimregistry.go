@@ -136,34 +136,28 @@ func claimRegistry(c *cli.Context, env environment) error {
 	if c.Args().Present() {
 		return usagef("claim registry takes no arguments: %q", c.Args().First())
 	}
-	s, err := openConfigured(c, env)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	mesh, err := s.openMesh(c.Context)
-	if err != nil {
-		return err
-	}
-	found, err := mesh.Registry(c.Context)
-	if err != nil {
-		return fmt.Errorf("registry: %w", err)
-	}
-	rows := []registration{}
-	for _, r := range found {
-		rows = append(rows, registration{Key: r.Table, Relation: r.Relation, Node: r.NodeName, RegisteredAt: r.RegisteredAt.UTC()})
-	}
-	if format == outputJSON {
-		return writeJSON(env.stdout, map[string]any{"tables": rows})
-	}
-	tw := tabwriter.NewWriter(env.stdout, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(tw, "KEY\tRELATION\tNODE\tREGISTERED") //nolint:errcheck // tabwriter keeps the first error for Flush.
-	for _, r := range rows {
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", r.Key, r.Relation, r.Node, r.RegisteredAt.Format(time.RFC3339)) //nolint:errcheck // As above.
-	}
-	if err := tw.Flush(); err != nil {
-		return fmt.Errorf("write registry: %w", err)
-	}
 
-	return nil
+	return onMesh(c, env, func(ctx context.Context, _ *session, mesh *claim.Mesh) error {
+		found, err := mesh.Registry(ctx)
+		if err != nil {
+			return fmt.Errorf("registry: %w", err)
+		}
+		rows := []registration{}
+		for _, r := range found {
+			rows = append(rows, registration{Key: r.Table, Relation: r.Relation, Node: r.NodeName, RegisteredAt: r.RegisteredAt.UTC()})
+		}
+		if format == outputJSON {
+			return writeJSON(env.stdout, map[string]any{"tables": rows})
+		}
+		tw := tabwriter.NewWriter(env.stdout, 0, 4, 2, ' ', 0)
+		fmt.Fprintln(tw, "KEY\tRELATION\tNODE\tREGISTERED") //nolint:errcheck // tabwriter keeps the first error for Flush.
+		for _, r := range rows {
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", r.Key, r.Relation, r.Node, r.RegisteredAt.Format(time.RFC3339)) //nolint:errcheck // As above.
+		}
+		if err := tw.Flush(); err != nil {
+			return fmt.Errorf("write registry: %w", err)
+		}
+
+		return nil
+	})
 }

@@ -61,16 +61,7 @@ func (b *blobBackend) bucket(ctx context.Context, container string) (*blob.Bucke
 
 // Open reads the object's first block, which for a small one is all of it.
 func (b *blobBackend) Open(ctx context.Context, path string) (icebergio.File, error) {
-	loc, err := parseS3Object(path)
-	if err != nil {
-		return nil, err
-	}
-	f := &s3File{ctx: ctx, b: b, loc: loc, path: path}
-	if f.head, f.info, err = b.fetch(ctx, loc, span{length: b.smallObject}, ""); err != nil {
-		return nil, err
-	}
-	f.first = int64(len(f.head))
-	return f, nil
+	return openRanged(ctx, b, path, b.smallObject)
 }
 
 // fetch reads a range in one request.

@@ -112,16 +112,7 @@ func newS3Backend(ctx context.Context, o S3Options, s *Store, vended *Vended) (*
 
 // Open reads the object's first block, which for a small one is all of it.
 func (b *s3Backend) Open(ctx context.Context, path string) (icebergio.File, error) {
-	loc, err := parseS3Object(path)
-	if err != nil {
-		return nil, err
-	}
-	f := &s3File{ctx: ctx, b: b, loc: loc, path: path}
-	if f.head, f.info, err = b.fetch(ctx, loc, span{length: b.smallObject}, ""); err != nil {
-		return nil, err
-	}
-	f.first = int64(len(f.head))
-	return f, nil
+	return openRanged(ctx, b, path, b.smallObject)
 }
 
 // Stat asks with HEAD.

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"slices"
 	"sync"
+
+	icebergio "github.com/apache/iceberg-go/io"
 )
 
 const (
@@ -48,6 +50,20 @@ type s3File struct {
 	windows []block // the latest first
 
 	fetching sync.Mutex // one window at a time, so that readers side by side share it
+}
+
+// openRanged reads the first block of an object, at most small bytes. The file lives in ctx.
+func openRanged(ctx context.Context, b ranger, path string, small int64) (icebergio.File, error) {
+	loc, err := parseS3Object(path)
+	if err != nil {
+		return nil, err
+	}
+	f := &s3File{ctx: ctx, b: b, loc: loc, path: path}
+	if f.head, f.info, err = b.fetch(ctx, loc, span{length: small}, ""); err != nil {
+		return nil, err
+	}
+	f.first = int64(len(f.head))
+	return f, nil
 }
 
 // ReadAt reads from what is held, or asks for what is missing: a window for a
