@@ -28,11 +28,11 @@ shellcheck:
 	shellcheck -x .ci/run scripts/*.sh
 
 docs-check: ## Fail when a generated document differs from what the program says
-	go test ./cmd/compactor -run '^TestDocs$$'
+	go test ./cmd/compactor -run '^TestDocs'
 	go test ./internal/config -run '^TestReferenceIsCurrent$$'
 
 docs: ## Write the generated parts of the documentation
-	go test ./cmd/compactor -run '^TestDocs$$' -update
+	go test ./cmd/compactor -run '^TestDocs' -update
 	go test ./internal/config -run '^TestReferenceIsCurrent$$' -update
 
 test: check model ## Everything that continuous integration runs: check, the model, then all tests on real servers

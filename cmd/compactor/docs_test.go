@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/urfave/cli/v2"
+
+	"compactor/internal/metrics"
 )
 
 var update = flag.Bool("update", false, "write the generated parts of the documentation")
@@ -115,4 +117,18 @@ func writeFlags(b *strings.Builder, flags []cli.Flag, skip map[string]bool) {
 		return
 	}
 	b.WriteString("| flag | meaning |\n|---|---|\n" + strings.Join(rows, ""))
+}
+
+const metricsDoc = "../../docs/metrics.md"
+
+// docs/metrics.md is what the program says of its metrics.
+func TestDocsOfMetrics(t *testing.T) {
+	var b strings.Builder
+	require.NoError(t, metrics.Reference(&b))
+	if *update {
+		require.NoError(t, os.WriteFile(metricsDoc, []byte(b.String()), 0o600))
+	}
+	raw, err := os.ReadFile(metricsDoc)
+	require.NoError(t, err)
+	require.Equal(t, b.String(), string(raw), "docs/metrics.md is not current: run `make docs`")
 }

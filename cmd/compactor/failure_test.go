@@ -40,6 +40,7 @@ func TestEveryFailureIsOneJSONDocument(t *testing.T) {
 		require.False(t, dec.More(), "%v: one document", args)
 		require.Equal(t, r.code, doc.ExitCode, "%v", args)
 		require.NotNil(t, doc.Tables, "%v", args)
+		validReport(t, r.stdout)
 		for _, tbl := range doc.Tables {
 			require.NotNil(t, tbl.Steps, "%v", args)
 		}

@@ -47,16 +47,18 @@ func runOn(c *cli.Context, env environment, sel selection, j job) error {
 	}
 	s, err := openSession(c, env, j.dryRun)
 	if err != nil {
+		j.publishFailure(c, env, err)
+
 		return err
 	}
 	defer s.close()
+	rep := s.newReport(j)
 	idents, bad, err := sel.resolve(c.Context, s.catalog)
 	if err != nil {
+		rep.ExitCode, rep.FinishedAt = exitCode(err), s.now().UTC()
+		s.publish(c.Context, rep)
+
 		return err
-	}
-	rep := maintenance.Report{
-		Program: "compactor", Version: version.Get().Version, RunID: s.runID,
-		StartedAt: s.started, DryRun: j.dryRun, Tables: []maintenance.TableReport{},
 	}
 	var errs []error
 	rep.Tables, errs = s.work(c.Context, idents, j)
@@ -69,6 +71,7 @@ func runOn(c *cli.Context, env environment, sel selection, j job) error {
 	s.progress.Close()
 	outcome := worst(errs)
 	rep.ExitCode = exitCode(outcome)
+	s.publish(c.Context, rep)
 	if err := j.show(env, format, rep); err != nil {
 		return errors.Join(outcome, err) // What happened to the tables still decides the exit code.
 	}
@@ -77,6 +80,14 @@ func runOn(c *cli.Context, env environment, sel selection, j job) error {
 	}
 
 	return nil
+}
+
+// newReport is the head of the report of this run.
+func (s *session) newReport(j job) maintenance.Report {
+	return maintenance.Report{
+		Program: "compactor", Version: version.Get().Version, RunID: s.runID,
+		StartedAt: s.started, DryRun: j.dryRun, Tables: []maintenance.TableReport{},
+	}
 }
 
 // show writes the result.

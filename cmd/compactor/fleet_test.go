@@ -96,6 +96,7 @@ func (r result) fleet(t *testing.T) fleetDoc {
 	t.Helper()
 	var doc fleetDoc
 	require.NoError(t, json.Unmarshal([]byte(r.stdout), &doc), "stdout: %s\nstderr: %s", r.stdout, r.stderr)
+	validReport(t, r.stdout)
 
 	return doc
 }

@@ -168,6 +168,7 @@ func (r result) steps(t *testing.T) []stepDoc {
 	}
 	require.NoError(t, json.Unmarshal([]byte(r.stdout), &doc), "stdout is one JSON document: %s\nstderr: %s", r.stdout, r.stderr)
 	require.Len(t, doc.Tables, 1)
+	validReport(t, r.stdout)
 
 	return doc.Tables[0].Steps
 }

@@ -1,0 +1,84 @@
+package maintenance
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+	"time"
+)
+
+// WriteSchema writes the JSON Schema (2020-12) of the report, made from its Go
+// types: every field, whether it may be missing or null, and the statuses.
+// Reports of later versions may have more fields; what is there stays.
+func WriteSchema(w io.Writer) error {
+	root := schemaOf(reflect.TypeFor[Report]())
+	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	root["title"] = "Report of a run of compactor"
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(root); err != nil {
+		return fmt.Errorf("write schema of the report: %w", err)
+	}
+
+	return nil
+}
+
+// schemaOf describes how encoding/json writes a type of the report.
+func schemaOf(t reflect.Type) map[string]any {
+	switch t {
+	case reflect.TypeFor[time.Time]():
+		return map[string]any{"type": "string", "format": "date-time"}
+	case reflect.TypeFor[Seconds]():
+		return map[string]any{"type": "number", "minimum": 0}
+	case reflect.TypeFor[Status]():
+		return map[string]any{"enum": statusOrder()}
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		return schemaOfStruct(t)
+	case reflect.Pointer:
+		return map[string]any{"anyOf": []any{schemaOf(t.Elem()), map[string]any{"type": "null"}}}
+	case reflect.Slice:
+		return map[string]any{"type": []string{"array", "null"}, "items": schemaOf(t.Elem())}
+	case reflect.String:
+		return map[string]any{"type": "string"}
+	case reflect.Bool:
+		return map[string]any{"type": "boolean"}
+	case reflect.Float32, reflect.Float64:
+		return map[string]any{"type": "number"}
+	default:
+		return map[string]any{"type": "integer"}
+	}
+}
+
+// schemaOfStruct describes the fields by their tags. A field that is left out
+// when it is empty is never null.
+func schemaOfStruct(t reflect.Type) map[string]any {
+	properties, required := map[string]any{}, []string{}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		one := schemaOf(f.Type)
+		if strings.Contains(options, "omitempty") {
+			one = notNull(f.Type)
+		} else {
+			required = append(required, name)
+		}
+		properties[name] = one
+	}
+
+	return map[string]any{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
+}
+
+func notNull(t reflect.Type) map[string]any {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return schemaOf(t.Elem())
+	case reflect.Slice:
+		return map[string]any{"type": "array", "items": schemaOf(t.Elem()), "minItems": 1}
+	default:
+		return schemaOf(t)
+	}
+}
