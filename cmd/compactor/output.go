@@ -97,7 +97,8 @@ func newLogger(c *cli.Context, env environment) (zerolog.Logger, error) {
 		return zerolog.Nop(), usagef("--log-format %q: use auto, console or json", format)
 	}
 
-	return zerolog.New(w).Level(level).Hook(utcTime{}), nil
+	// Several tables log at a time: a line is written whole, one after the other.
+	return zerolog.New(zerolog.SyncWriter(w)).Level(level).Hook(utcTime{}), nil
 }
 
 // utcTime stamps each line in RFC 3339, UTC.
