@@ -1,0 +1,400 @@
+package column
+
+import (
+	"fmt"
+	"hash/crc32"
+	"math"
+
+	"compactor/pkg/rewrite/splice/dict"
+	"compactor/pkg/rewrite/splice/format"
+	"compactor/pkg/rewrite/splice/page"
+	"compactor/pkg/rewrite/splice/refuse"
+	"compactor/pkg/rewrite/splice/stats"
+)
+
+// RuleBound is the rule of chunks whose upper bound is long and has no shorter
+// one above it.
+const RuleBound refuse.Rule = "bound too long for a footer"
+
+var errLongBound error = &refuse.Error{Rule: RuleBound}
+
+type pageKind struct {
+	kind     format.PageType
+	encoding format.Encoding
+}
+
+// builder is a chunk in the making.
+type builder struct {
+	leaf  page.Leaf
+	opts  Options
+	out   *Built
+	small bool // pages of this column are put together
+
+	merged *dict.Merged // nil when there is no dictionary, or it was given up
+	remaps [][]uint32   // by source
+	same   []bool       // by source: the remap changes nothing
+
+	pending pending
+	buf     []byte // decompressed page
+	indices []uint32
+
+	rows int64
+	// spans says that a row goes on from one page to the next, as it may in
+	// version 1 pages. No index can describe such pages.
+	spans      bool
+	fresh      bool            // the next page is the first of its source
+	summaries  []stats.Summary // by page that was put out
+	pageValues []int
+	encoded    map[pageKind]int32
+}
+
+// mergeDictionaries reads the dictionaries in use and decides whether the chunk
+// has one. Either all indices of a chunk are kept or none: some readers do not
+// like a chunk that changes its mind.
+func (b *builder) mergeDictionaries(sources []Source) error {
+	b.encoded = make(map[pageKind]int32)
+	b.remaps, b.same = make([][]uint32, len(sources)), make([]bool, len(sources))
+	merged := &dict.Merged{}
+	var values int
+	for i, s := range sources {
+		n := indexed(s)
+		if n < 0 {
+			continue
+		}
+		d, err := dict.Parse(s.Chunk.Dictionary, s.Chunk.Codec, b.leaf, b.opts.Pool)
+		if err != nil {
+			return err //nolint:wrapcheck // says what it is
+		}
+		b.remaps[i], b.same[i] = merged.Add(d)
+		values += n
+		if len(merged.Plain) > b.opts.DictionaryBytes {
+			return nil
+		}
+	}
+	if merged.Count == 0 {
+		return nil
+	}
+	// Indices and dictionary have to be smaller than the values themselves.
+	width := len(merged.Plain) / merged.Count
+	if len(merged.Plain)+values*int(bitsFor(merged.Count))/8 > values*width {
+		return nil
+	}
+	b.merged = merged
+
+	return b.putDictionary()
+}
+
+// indexed counts the values in pages of indices, -1 without any such page.
+func indexed(s Source) int {
+	if s.Chunk == nil {
+		return -1
+	}
+	n := -1
+	for i := range s.Chunk.Pages {
+		if p := &s.Chunk.Pages[i]; p.Encoding().Dictionary() {
+			n = max(n, 0) + p.Values()
+		}
+	}
+
+	return n
+}
+
+func (b *builder) putDictionary() error {
+	body, err := b.opts.Pool.Encode(b.out.Codec, nil, b.merged.Plain)
+	if err != nil {
+		return err //nolint:wrapcheck // says what it is
+	}
+	h, err := header(format.DictionaryPage, len(b.merged.Plain), body)
+	if err != nil {
+		return err
+	}
+	h.Dictionary = &format.DictionaryPageHeader{NumValues: int32(b.merged.Count), Encoding: format.Plain}
+	head := h.Append(nil)
+	b.piece(head, body)
+	b.out.DictionarySize = b.out.Size
+	b.out.Uncompressed += int64(len(head) + len(b.merged.Plain))
+	b.out.Counts.BytesMade += int64(len(body))
+	b.encoded[pageKind{format.DictionaryPage, format.Plain}]++
+
+	return nil
+}
+
+// header is that of a page made anew, with its checksum.
+func header(kind format.PageType, uncompressed int, body ...[]byte) (*format.PageHeader, error) {
+	size := 0
+	sum := uint32(0)
+	for _, part := range body {
+		size += len(part)
+		sum = crc32.Update(sum, crc32.IEEETable, part)
+	}
+	if uncompressed > math.MaxInt32 || size > math.MaxInt32 {
+		return nil, &refuse.Error{Rule: page.RuleLarge, Detail: fmt.Sprintf("%d bytes", max(uncompressed, size))}
+	}
+
+	return &format.PageHeader{Type: kind, Uncompressed: int32(uncompressed), Compressed: int32(size), CRC: &sum}, nil
+}
+
+func (b *builder) piece(parts ...[]byte) {
+	for _, p := range parts {
+		if len(p) > 0 {
+			b.out.Pieces = append(b.out.Pieces, p)
+			b.out.Size += int64(len(p))
+		}
+	}
+}
+
+// done is a data page that is ready.
+type done struct {
+	kind         pageKind
+	head         []byte
+	body         [][]byte
+	uncompressed int // of the body
+	values, rows int
+	summary      stats.Summary
+}
+
+func (b *builder) put(d done) {
+	start := b.out.Size
+	b.piece(d.head)
+	b.piece(d.body...)
+	b.out.Locations = append(b.out.Locations, format.PageLocation{
+		Offset: start, Size: int32(b.out.Size - start), FirstRow: b.rows,
+	})
+	b.out.Uncompressed += int64(len(d.head) + d.uncompressed)
+	b.out.Values += int64(d.values)
+	b.rows += int64(d.rows)
+	b.encoded[d.kind]++
+	b.summaries = append(b.summaries, d.summary)
+	b.pageValues = append(b.pageValues, d.values)
+}
+
+// add takes in one source.
+func (b *builder) add(i int, s Source) error {
+	before := b.rows + int64(b.pending.rows)
+	b.fresh = true
+	if s.Chunk == nil {
+		if err := b.addNulls(s); err != nil {
+			return err
+		}
+	} else if err := b.addPages(i, s); err != nil {
+		return err
+	}
+	if got := b.rows + int64(b.pending.rows) - before; got != s.Rows {
+		return fmt.Errorf("%w: %d rows in its pages, %d in its row group", page.ErrCorrupt, got, s.Rows)
+	}
+
+	return nil
+}
+
+func (b *builder) addPages(i int, s Source) error {
+	var dictionary *dict.Dictionary
+	for n := range s.Chunk.Pages {
+		p := &s.Chunk.Pages[n]
+		summary := pageSummary(b.leaf, s, n)
+		isIndex := p.Encoding().Dictionary()
+		var err error
+		switch {
+		case p.Values() == 0:
+			continue
+		case isIndex && b.merged != nil && b.same[i] && !b.small:
+			if err = b.checkIndices(i, s, p); err == nil {
+				err = b.move(s, p, summary)
+			}
+		case isIndex && b.merged != nil:
+			err = b.remap(s, p, joint{summary: summary, remap: b.remaps[i]})
+		case isIndex:
+			if dictionary == nil {
+				if dictionary, err = dict.Parse(s.Chunk.Dictionary, s.Chunk.Codec, b.leaf, b.opts.Pool); err != nil {
+					return err //nolint:wrapcheck // says what it is
+				}
+			}
+			err = b.gather(s, p, joint{summary: summary, dictionary: dictionary})
+		case b.small && joinable(p.Encoding()):
+			err = b.coalesce(s, p, summary)
+		default:
+			err = b.move(s, p, summary)
+		}
+		if err != nil {
+			return err
+		}
+		b.fresh = false
+	}
+
+	return nil
+}
+
+// checkIndices looks at indices that are moved: one beyond its own dictionary
+// would not be seen as damaged any more where the merged one is larger.
+func (b *builder) checkIndices(i int, s Source, p *page.Page) error {
+	own := len(b.remaps[i])
+	if own == b.merged.Count {
+		return nil
+	}
+	parts, err := b.split(s, p)
+	if err != nil {
+		return err
+	}
+	present, err := presentIn(p, parts, b.leaf)
+	if err != nil {
+		return err
+	}
+	if err := b.readIndices(parts.Values, present); err != nil {
+		return err
+	}
+	for _, index := range b.indices {
+		if int(index) >= own {
+			return fmt.Errorf("%w: index %d of %d values", dict.ErrCorrupt, index, own)
+		}
+	}
+
+	return nil
+}
+
+// pageSummary is what is known of one page. The only page of a chunk is the
+// chunk.
+func pageSummary(leaf page.Leaf, s Source, n int) stats.Summary {
+	switch {
+	case len(s.Chunk.Pages) == 1:
+		return s.Summary
+	case len(s.Pages) == len(s.Chunk.Pages):
+		return s.Pages[n]
+	default:
+		p := &s.Chunk.Pages[n]
+
+		return stats.Of(leaf, p.Statistics(), int64(p.Values()))
+	}
+}
+
+// move puts a page out as it is, but for what a chunk demands: its codec, and no
+// deprecated encoding.
+func (b *builder) move(s Source, p *page.Page, summary stats.Summary) error {
+	rows, begins, err := b.countRows(s, p)
+	if err != nil {
+		return err
+	}
+	if err := b.goesOn(begins); err != nil {
+		return err
+	}
+	if !begins {
+		b.pending.v1 = true
+	}
+	if err := b.flush(); err != nil {
+		return err
+	}
+	d := done{
+		kind: pageKind{p.Header.Type, p.Encoding()}, uncompressed: int(p.Header.Uncompressed),
+		values: p.Values(), rows: rows, summary: summary,
+	}
+	if s.Chunk.Codec != b.out.Codec {
+		return b.transcode(s, p, d)
+	}
+	d.head, d.body = p.Raw[:len(p.Raw)-len(p.Body)], [][]byte{p.Body}
+	if d.kind.encoding == format.PlainDictionary {
+		d.kind.encoding = format.RLEDictionary
+		d.head = reencoded(p).Append(nil)
+	}
+	b.out.Counts.Verbatim++
+	b.out.Counts.BytesVerbatim += int64(len(p.Body))
+	b.put(d)
+
+	return nil
+}
+
+// goesOn notes a page that does not begin with a row, which a chunk may not
+// begin with.
+func (b *builder) goesOn(begins bool) error {
+	if begins {
+		return nil
+	}
+	b.spans = true
+	if b.fresh {
+		return fmt.Errorf("%w: it begins within a row", page.ErrCorrupt)
+	}
+
+	return nil
+}
+
+// reencoded is the header with the current name of the index encoding.
+func reencoded(p *page.Page) *format.PageHeader {
+	h := *p.Header
+	if h.Data != nil {
+		data := *h.Data
+		if data.Encoding == format.PlainDictionary {
+			data.Encoding = format.RLEDictionary
+		}
+		h.Data = &data
+	}
+	if h.DataV2 != nil {
+		data := *h.DataV2
+		if data.Encoding == format.PlainDictionary {
+			data.Encoding = format.RLEDictionary
+		}
+		h.DataV2 = &data
+	}
+
+	return &h
+}
+
+// transcode compresses the body anew. Levels and values keep their bytes.
+func (b *builder) transcode(s Source, p *page.Page, d done) error {
+	h := reencoded(p)
+	d.kind.encoding = d.kind.encodingNow()
+	var levels, raw []byte
+	if p.V2() {
+		parts, buf, err := page.Split(p, s.Chunk.Codec, b.leaf, b.opts.Pool, b.buf)
+		if err != nil {
+			return err //nolint:wrapcheck // says what it is
+		}
+		b.buf = buf
+		h.DataV2.Raw = false
+		levels, raw = p.Body[:len(parts.Rep)+len(parts.Def)], parts.Values
+	} else {
+		if h.Uncompressed > page.Largest {
+			return &refuse.Error{Rule: page.RuleLarge, Detail: fmt.Sprintf("%d bytes", h.Uncompressed)}
+		}
+		var err error
+		if raw, err = b.opts.Pool.Decode(s.Chunk.Codec, nil, p.Body, int(h.Uncompressed)); err != nil {
+			return err //nolint:wrapcheck // says what it is
+		}
+	}
+	body, err := b.opts.Pool.Encode(b.out.Codec, nil, raw)
+	if err != nil {
+		return err //nolint:wrapcheck // says what it is
+	}
+	made, err := header(h.Type, int(h.Uncompressed), levels, body)
+	if err != nil {
+		return err
+	}
+	h.Compressed, h.CRC = made.Compressed, made.CRC
+	d.head, d.body = h.Append(nil), [][]byte{levels, body}
+	b.out.Counts.Transcoded++
+	b.out.Counts.BytesMade += int64(len(body))
+	b.put(d)
+
+	return nil
+}
+
+func (k pageKind) encodingNow() format.Encoding {
+	if k.encoding == format.PlainDictionary {
+		return format.RLEDictionary
+	}
+
+	return k.encoding
+}
+
+// countRows counts rows by the repetition levels. Only version 1 pages of
+// repeated columns have to be decompressed for it.
+func (b *builder) countRows(s Source, p *page.Page) (rows int, begins bool, err error) {
+	if b.leaf.MaxRep == 0 {
+		return p.Values(), true, nil
+	}
+	if d := p.Header.DataV2; d != nil {
+		return page.Rows(p, p.Body[:d.RepetitionLength], b.leaf) //nolint:wrapcheck // says what it is
+	}
+	parts, err := b.split(s, p)
+	if err != nil {
+		return 0, false, err
+	}
+
+	return page.Rows(p, parts.Rep, b.leaf) //nolint:wrapcheck // says what it is
+}

@@ -1,0 +1,232 @@
+package column
+
+import (
+	"encoding/binary"
+
+	"compactor/pkg/rewrite/splice/format"
+	"compactor/pkg/rewrite/splice/hybrid"
+	"compactor/pkg/rewrite/splice/page"
+)
+
+// gather copies the values of a page out of a dictionary that is not kept.
+func (b *builder) gather(s Source, p *page.Page, j joint) error {
+	parts, err := b.split(s, p)
+	if err != nil {
+		return err
+	}
+	if !b.small && b.opts.V2 && s.Chunk.Codec == b.out.Codec {
+		if ok, err := b.promote(s, p, promotion{joint: j, parts: parts}); ok || err != nil {
+			return err
+		}
+	}
+	present, err := b.take(p, parts, format.Plain)
+	if err != nil {
+		return err
+	}
+	if err := b.readIndices(parts.Values, present); err != nil {
+		return err
+	}
+	if err := j.dictionary.Check(b.indices); err != nil {
+		return err //nolint:wrapcheck // says what it is
+	}
+	if j.dictionary.Sequential(b.indices) {
+		b.pending.values = append(b.pending.values, j.dictionary.Plain...)
+	} else {
+		for _, i := range b.indices {
+			b.pending.values = append(b.pending.values, j.dictionary.At(i)...)
+		}
+	}
+	b.out.Counts.Gathered++
+
+	b.took(j.summary)
+
+	return nil
+}
+
+type promotion struct {
+	joint
+	parts page.Parts
+}
+
+// promote makes a data page of the dictionary page, when it holds the values of
+// the chunk's only page in their order. In a version 2 page levels stand before
+// the compressed body, so it is moved as it is.
+func (b *builder) promote(s Source, p *page.Page, m promotion) (bool, error) {
+	if len(s.Chunk.Pages) != 1 {
+		return false, nil
+	}
+	present, err := presentIn(p, m.parts, b.leaf)
+	if err != nil || present != m.dictionary.Count || present == 0 {
+		return false, err
+	}
+	if err := b.readIndices(m.parts.Values, present); err != nil {
+		return false, err
+	}
+	if !m.dictionary.Sequential(b.indices) {
+		return false, nil
+	}
+	rows, begins, err := page.Rows(p, m.parts.Rep, b.leaf)
+	if err != nil || !begins {
+		return false, err //nolint:wrapcheck // says what it is
+	}
+	if err := b.flush(); err != nil {
+		return false, err
+	}
+	levels := append(append([]byte(nil), m.parts.Rep...), m.parts.Def...)
+	body := s.Chunk.Dictionary.Body
+	plain := len(levels) + len(m.dictionary.Plain)
+	h, err := header(format.DataPageV2, plain, levels, body)
+	if err != nil {
+		return false, err
+	}
+	h.DataV2 = &format.DataPageHeaderV2{
+		NumValues: int32(p.Values()), NumNulls: int32(p.Values() - present), NumRows: int32(rows), Encoding: format.Plain,
+		RepetitionLength: int32(len(m.parts.Rep)), DefinitionLength: int32(len(m.parts.Def)),
+	}
+	b.out.Counts.Promoted++
+	b.out.Counts.BytesVerbatim += int64(len(body))
+	b.put(done{
+		kind: pageKind{format.DataPageV2, format.Plain}, head: h.Append(nil), body: [][]byte{levels, body},
+		uncompressed: plain, values: p.Values(), rows: rows, summary: m.summary,
+	})
+
+	return true, nil
+}
+
+// presentIn counts the values that are not null.
+func presentIn(p *page.Page, parts page.Parts, leaf page.Leaf) (int, error) {
+	if leaf.MaxDef == 0 {
+		return p.Values(), nil
+	}
+	n, _, err := hybrid.Count(parts.Def, hybrid.Width(uint32(leaf.MaxDef)), p.Values(), uint32(leaf.MaxDef))
+
+	return n, err //nolint:wrapcheck // says what it is
+}
+
+// flush puts the pending page out, if there is one.
+func (b *builder) flush() error {
+	p := &b.pending
+	if p.count == 0 {
+		return nil
+	}
+	rep, def := b.encodeLevels()
+	values := b.encodeValues()
+	d := done{
+		values: p.count, rows: p.rows, summary: p.summary,
+		kind: pageKind{format.DataPage, p.encoding},
+	}
+	var err error
+	if b.opts.V2 && !p.v1 {
+		d.kind.kind = format.DataPageV2
+		err = b.finishV2(&d, rep, def, values)
+	} else {
+		err = b.finishV1(&d, rep, def, values)
+	}
+	if err != nil {
+		return err
+	}
+	b.put(d)
+	b.pending.reset()
+
+	return nil
+}
+
+func (b *builder) encodeLevels() (rep, def []byte) {
+	if b.leaf.MaxRep > 0 {
+		rep = hybrid.Encode(nil, b.pending.rep, hybrid.Width(uint32(b.leaf.MaxRep)))
+	}
+	if b.leaf.MaxDef > 0 {
+		def = hybrid.Encode(nil, b.pending.def, hybrid.Width(uint32(b.leaf.MaxDef)))
+	}
+
+	return rep, def
+}
+
+func (b *builder) encodeValues() []byte {
+	p := &b.pending
+	switch {
+	case p.encoding.Dictionary():
+		width := bitsFor(b.merged.Count)
+
+		return hybrid.Encode([]byte{byte(width)}, p.indices, width)
+	case p.encoding == format.RLE:
+		out := hybrid.Encode(make([]byte, 4), p.indices, 1)
+		binary.LittleEndian.PutUint32(out, uint32(len(out)-4))
+
+		return out
+	case b.leaf.Type == format.Boolean:
+		out := make([]byte, (len(p.indices)+7)/8)
+		for i, v := range p.indices {
+			out[i/8] |= byte(v) << (i % 8)
+		}
+
+		return out
+	case p.encoding == format.ByteStreamSplit:
+		width := b.leaf.Width()
+		n := len(p.values) / width
+		out := make([]byte, len(p.values))
+		for i := range n {
+			for k := range width {
+				out[k*n+i] = p.values[i*width+k]
+			}
+		}
+
+		return out
+	default:
+		return p.values
+	}
+}
+
+func (b *builder) finishV2(d *done, rep, def, values []byte) error {
+	var body []byte
+	if len(values) > 0 {
+		var err error
+		if body, err = b.opts.Pool.Encode(b.out.Codec, nil, values); err != nil {
+			return err //nolint:wrapcheck // says what it is
+		}
+	}
+	d.uncompressed = len(rep) + len(def) + len(values)
+	h, err := header(format.DataPageV2, d.uncompressed, rep, def, body)
+	if err != nil {
+		return err
+	}
+	p := &b.pending
+	h.DataV2 = &format.DataPageHeaderV2{
+		NumValues: int32(p.count), NumNulls: int32(p.nulls), NumRows: int32(p.rows), Encoding: p.encoding,
+		RepetitionLength: int32(len(rep)), DefinitionLength: int32(len(def)),
+		Raw: len(values) == 0, // not every codec knows how to read nothing
+	}
+	d.head, d.body = h.Append(nil), [][]byte{rep, def, body}
+	b.out.Counts.BytesMade += int64(len(body))
+
+	return nil
+}
+
+func (b *builder) finishV1(d *done, rep, def, values []byte) error {
+	var raw []byte
+	for _, levels := range []struct {
+		most  int
+		bytes []byte
+	}{{b.leaf.MaxRep, rep}, {b.leaf.MaxDef, def}} {
+		if levels.most > 0 {
+			raw = append(binary.LittleEndian.AppendUint32(raw, uint32(len(levels.bytes))), levels.bytes...)
+		}
+	}
+	raw = append(raw, values...)
+	body, err := b.opts.Pool.Encode(b.out.Codec, nil, raw)
+	if err != nil {
+		return err //nolint:wrapcheck // says what it is
+	}
+	d.uncompressed = len(raw)
+	h, err := header(format.DataPage, d.uncompressed, body)
+	if err != nil {
+		return err
+	}
+	h.Data = &format.DataPageHeader{
+		NumValues: int32(b.pending.count), Encoding: b.pending.encoding, Definition: format.RLE, Repetition: format.RLE,
+	}
+	d.head, d.body = h.Append(nil), [][]byte{body}
+	b.out.Counts.BytesMade += int64(len(body))
+
+	return nil
+}

@@ -1,0 +1,170 @@
+// Package dict reads the dictionaries of column chunks and merges them into one.
+// Values are compared byte by byte; what they mean does not matter.
+package dict
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"compactor/pkg/rewrite/splice/codec"
+	"compactor/pkg/rewrite/splice/format"
+	"compactor/pkg/rewrite/splice/page"
+	"compactor/pkg/rewrite/splice/refuse"
+)
+
+// ErrCorrupt means that a dictionary is not of the size its header gives.
+var ErrCorrupt = errors.New("corrupt dictionary")
+
+// Dictionary is a dictionary page, decompressed.
+type Dictionary struct {
+	Plain []byte // the values in PLAIN encoding
+	Count int
+	width int      // of a value, 0 for values of different sizes
+	start []uint32 // of each value, and the end; for values of different sizes
+}
+
+// Parse decompresses and checks a dictionary page.
+func Parse(p *page.Page, c format.Codec, leaf page.Leaf, pool *codec.Pool) (*Dictionary, error) {
+	if p.Header.Uncompressed > page.Largest {
+		return nil, &refuse.Error{Rule: page.RuleLarge, Detail: fmt.Sprintf("dictionary of %d bytes", p.Header.Uncompressed)}
+	}
+	raw, err := pool.Decode(c, nil, p.Body, int(p.Header.Uncompressed))
+	if err != nil {
+		return nil, fmt.Errorf("read dictionary: %w", err)
+	}
+	d := &Dictionary{Plain: raw, Count: int(p.Header.Dictionary.NumValues), width: leaf.Width()}
+	if d.width > 0 {
+		if len(raw) != d.Count*d.width {
+			return nil, fmt.Errorf("%w: %d values of %d bytes in %d", ErrCorrupt, d.Count, d.width, len(raw))
+		}
+
+		return d, nil
+	}
+	if leaf.Type != format.ByteArray || d.Count > len(raw)/4 {
+		return nil, fmt.Errorf("%w: %d values in %d bytes", ErrCorrupt, d.Count, len(raw))
+	}
+	d.start = make([]uint32, 0, d.Count+1)
+	off := 0
+	for range d.Count {
+		d.start = append(d.start, uint32(off))
+		n, ok := Text(raw[off:])
+		if !ok {
+			return nil, fmt.Errorf("%w: value longer than its page", ErrCorrupt)
+		}
+		off += n
+	}
+	if off != len(raw) {
+		return nil, fmt.Errorf("%w: %d bytes after the last value", ErrCorrupt, len(raw)-off)
+	}
+	d.start = append(d.start, uint32(off))
+
+	return d, nil
+}
+
+// Text is the size of the PLAIN byte array at the start of b, length included.
+func Text(b []byte) (int, bool) {
+	if len(b) < 4 || uint64(binary.LittleEndian.Uint32(b)) > uint64(len(b)-4) {
+		return 0, false
+	}
+
+	return 4 + int(binary.LittleEndian.Uint32(b)), true
+}
+
+// At is the PLAIN form of the i-th value, which must exist.
+func (d *Dictionary) At(i uint32) []byte {
+	if d.width > 0 {
+		return d.Plain[int(i)*d.width : (int(i)+1)*d.width]
+	}
+
+	return d.Plain[d.start[i]:d.start[i+1]]
+}
+
+// Check makes sure that every index has a value.
+func (d *Dictionary) Check(indices []uint32) error {
+	for _, i := range indices {
+		if int(i) >= d.Count {
+			return fmt.Errorf("%w: index %d of %d values", ErrCorrupt, i, d.Count)
+		}
+	}
+
+	return nil
+}
+
+// Sequential reports whether the indices name every value once, in order.
+func (d *Dictionary) Sequential(indices []uint32) bool {
+	if len(indices) != d.Count {
+		return false
+	}
+	for at, i := range indices {
+		if int(i) != at {
+			return false
+		}
+	}
+
+	return true
+}
+
+// Merged collects the values of many dictionaries. The zero value is empty. It
+// is not safe for concurrent use.
+type Merged struct {
+	Plain   []byte
+	Count   int
+	texts   map[string]uint32
+	numbers map[uint64]uint32
+}
+
+// Add takes in a dictionary. remap gives the new index of each of its values;
+// identity reports that none has changed.
+func (m *Merged) Add(d *Dictionary) (remap []uint32, identity bool) {
+	remap = make([]uint32, d.Count)
+	identity = true
+	for i := range remap {
+		v := d.At(uint32(i))
+		index, known := m.find(v, d.width)
+		if !known {
+			index = uint32(m.Count)
+			m.put(v, d.width, index)
+			m.Plain = append(m.Plain, v...)
+			m.Count++
+		}
+		remap[i] = index
+		identity = identity && int(index) == i
+	}
+
+	return remap, identity
+}
+
+func (m *Merged) find(v []byte, width int) (uint32, bool) {
+	if width == 4 || width == 8 {
+		i, ok := m.numbers[number(v)]
+
+		return i, ok
+	}
+	i, ok := m.texts[string(v)]
+
+	return i, ok
+}
+
+func (m *Merged) put(v []byte, width int, index uint32) {
+	if width == 4 || width == 8 {
+		if m.numbers == nil {
+			m.numbers = make(map[uint64]uint32)
+		}
+		m.numbers[number(v)] = index
+
+		return
+	}
+	if m.texts == nil {
+		m.texts = make(map[string]uint32)
+	}
+	m.texts[string(v)] = index
+}
+
+func number(v []byte) uint64 {
+	if len(v) == 4 {
+		return uint64(binary.LittleEndian.Uint32(v))
+	}
+
+	return binary.LittleEndian.Uint64(v)
+}

@@ -1,0 +1,182 @@
+package splice
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/apache/arrow-go/v18/parquet"
+	"github.com/apache/iceberg-go"
+
+	"compactor/pkg/rewrite/splice/codec"
+	"compactor/pkg/rewrite/splice/format"
+	"compactor/pkg/rewrite/splice/layout"
+	"compactor/pkg/rewrite/splice/refuse"
+)
+
+// Rules of refusal.
+const (
+	RuleEncrypted refuse.Rule = "encrypted file"
+	RuleElsewhere refuse.Rule = "column data in another file"
+	RuleFooter    refuse.Rule = "footer too large"
+	RuleCodec     refuse.Rule = "compression codec that is not known"
+)
+
+// ErrCorrupt means that a file is not what the format allows.
+var ErrCorrupt = errors.New("corrupt file")
+
+const (
+	magic     = "PAR1"
+	magicAAD  = "PARE"
+	tailBytes = 8
+	// firstRead is how much of a file's end is fetched at first.
+	firstRead = 64 << 10
+	// largestFooter is the size up to which a footer is read, in bytes.
+	largestFooter = 32 << 20
+)
+
+// File is an open Parquet file. It is safe for concurrent use when its source
+// is.
+type File struct {
+	Footer *format.FileMetaData
+	Layout *layout.Layout
+	src    parquet.ReaderAtSeeker
+	size   int64
+	body   int64 // offset at which the footer begins
+}
+
+// OpenFile reads the footer and finds the table's fields in the file. The error
+// is a refusal, wraps ErrCorrupt or that of a part, or comes from the source.
+// The source has to stay open while the File is used; whoever opened it closes
+// it.
+func OpenFile(src parquet.ReaderAtSeeker, size int64, sc *iceberg.Schema) (*File, error) {
+	f := &File{src: src, size: size}
+	raw, err := f.readFooter()
+	if err != nil {
+		return nil, err
+	}
+	if f.Footer, err = format.ReadFooter(raw); err != nil {
+		return nil, err //nolint:wrapcheck // says what it is
+	}
+	if f.Footer.Encrypted {
+		return nil, &refuse.Error{Rule: RuleEncrypted}
+	}
+	if f.Layout, err = layout.Of(sc, f.Footer); err != nil {
+		return nil, err //nolint:wrapcheck // says what it is
+	}
+
+	return f, f.check()
+}
+
+// readFooter reads the end of the file (README.md, File format).
+func (f *File) readFooter() ([]byte, error) {
+	n := min(f.size, firstRead)
+	if n < int64(len(magic)+tailBytes) {
+		return nil, fmt.Errorf("%w: %d bytes", ErrCorrupt, f.size)
+	}
+	end, err := f.bytes(f.size-n, n)
+	if err != nil {
+		return nil, err
+	}
+	tail := end[n-tailBytes:]
+	switch string(tail[4:]) {
+	case magic:
+	case magicAAD:
+		return nil, &refuse.Error{Rule: RuleEncrypted}
+	default:
+		return nil, fmt.Errorf("%w: no magic at its end", ErrCorrupt)
+	}
+	length := int64(binary.LittleEndian.Uint32(tail))
+	switch {
+	case length > f.size-int64(len(magic)+tailBytes):
+		return nil, fmt.Errorf("%w: footer of %d bytes in %d", ErrCorrupt, length, f.size)
+	case length > largestFooter:
+		return nil, &refuse.Error{Rule: RuleFooter, Detail: fmt.Sprintf("%d bytes", length)}
+	}
+	f.body = f.size - tailBytes - length
+	if length <= n-tailBytes {
+		return end[n-tailBytes-length : n-tailBytes], nil
+	}
+
+	return f.bytes(f.body, length)
+}
+
+// bytes reads a range, whose bounds the caller has checked.
+func (f *File) bytes(off, n int64) ([]byte, error) {
+	b := make([]byte, n)
+	if got, err := f.src.ReadAt(b, off); int64(got) < n {
+		return nil, fmt.Errorf("read %d bytes at %d: %w", n, off, errors.Join(err, io.ErrUnexpectedEOF))
+	}
+
+	return b, nil
+}
+
+// check compares the footer with itself and with the file's size.
+func (f *File) check() error {
+	var rows int64
+	for i := range f.Footer.RowGroups {
+		g := &f.Footer.RowGroups[i]
+		if g.NumRows < 0 {
+			return fmt.Errorf("%w: row group of %d rows", ErrCorrupt, g.NumRows)
+		}
+		rows += g.NumRows
+		for c := range g.Columns {
+			if err := f.checkChunk(&g.Columns[c]); err != nil {
+				return fmt.Errorf("column %d of row group %d: %w", c, i, err)
+			}
+		}
+		for _, c := range f.Layout.Columns() {
+			if c.Source >= 0 && g.Columns[c.Source].Meta.Type != c.Leaf.Type {
+				return fmt.Errorf("%w: column %d is of two types", ErrCorrupt, c.Source)
+			}
+		}
+	}
+	if rows != f.Footer.NumRows {
+		return fmt.Errorf("%w: %d rows in row groups, %d in the footer", ErrCorrupt, rows, f.Footer.NumRows)
+	}
+
+	return nil
+}
+
+func (f *File) checkChunk(c *format.ColumnChunk) error {
+	switch {
+	case c.Encrypted:
+		return &refuse.Error{Rule: RuleEncrypted}
+	case c.FilePath != "":
+		return &refuse.Error{Rule: RuleElsewhere}
+	case c.Meta == nil:
+		return fmt.Errorf("%w: no metadata", ErrCorrupt)
+	case !codec.Known(c.Meta.Codec):
+		return &refuse.Error{Rule: RuleCodec, Detail: fmt.Sprintf("%d", c.Meta.Codec)}
+	}
+	start := chunkStart(c.Meta)
+	if start < int64(len(magic)) || c.Meta.TotalCompressed < 0 || c.Meta.NumValues < 0 ||
+		start > f.body || c.Meta.TotalCompressed > f.body-start {
+		return fmt.Errorf("%w: %d values in %d bytes at %d", ErrCorrupt, c.Meta.NumValues, c.Meta.TotalCompressed, start)
+	}
+
+	return nil
+}
+
+// chunkStart is the offset of the first page. Some writers give a dictionary
+// offset of zero for a chunk without dictionary.
+func chunkStart(m *format.ColumnMetaData) int64 {
+	if d := m.DictionaryOffset; d != nil && *d > 0 && *d < m.DataPageOffset {
+		return *d
+	}
+
+	return m.DataPageOffset
+}
+
+// Units are the file's row groups, those without rows left out.
+func (f *File) Units() []Unit {
+	var out []Unit
+	for i := range f.Footer.RowGroups {
+		if f.Footer.RowGroups[i].NumRows > 0 {
+			out = append(out, Unit{File: f, Group: i})
+		}
+	}
+
+	return out
+}

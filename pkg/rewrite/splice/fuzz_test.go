@@ -1,0 +1,62 @@
+package splice
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/apache/iceberg-go"
+
+	"compactor/pkg/rewrite/rewritetest"
+)
+
+// fuzzSchema is small, so that a run takes little time.
+func fuzzSchema() *iceberg.Schema {
+	return iceberg.NewSchema(0,
+		iceberg.NestedField{ID: 1, Name: "id", Type: iceberg.PrimitiveTypes.Int64},
+		iceberg.NestedField{ID: 2, Name: "s", Type: iceberg.PrimitiveTypes.String},
+		iceberg.NestedField{ID: 3, Name: "l", Type: &iceberg.ListType{ElementID: 4, Element: iceberg.PrimitiveTypes.Float64}},
+		iceberg.NestedField{ID: 5, Name: "b", Type: iceberg.PrimitiveTypes.Bool},
+	)
+}
+
+// FuzzFile joins a damaged file with itself. Whatever it holds, there is an
+// error or a file with twice the rows, and neither a panic nor a large
+// allocation.
+func FuzzFile(f *testing.F) {
+	sc := fuzzSchema()
+	for i, cell := range rewritetest.Covering() {
+		rec, err := rewritetest.CorpusBatch(sc, cell.Nulls, 5+i%40, uint64(i))
+		if err != nil {
+			f.Fatal(err)
+		}
+		raw, err := rewritetest.WriteCell(cell, rec)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(raw, i%2 == 0)
+	}
+	f.Fuzz(func(t *testing.T, raw []byte, small bool) {
+		in, err := OpenFile(bytes.NewReader(raw), int64(len(raw)), sc)
+		if err != nil || in.Footer.NumRows > 1<<16 {
+			return
+		}
+		o := columnOptions()
+		if !small {
+			o.SmallPage = 0
+		}
+		out, _, err := join(sc, Options{Column: o}, raw, raw)
+		if err != nil {
+			return
+		}
+		got, err := OpenFile(bytes.NewReader(out), int64(len(out)), sc)
+		if err != nil {
+			t.Fatalf("the output: %v", err)
+		}
+		if got.Footer.NumRows != 2*in.Footer.NumRows {
+			t.Fatalf("%d rows became %d", 2*in.Footer.NumRows, got.Footer.NumRows)
+		}
+		if _, _, err := join(sc, Options{Column: o}, out); err != nil {
+			t.Fatalf("the output's pages: %v", err)
+		}
+	})
+}

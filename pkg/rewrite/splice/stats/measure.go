@@ -1,0 +1,92 @@
+package stats
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/apache/arrow-go/v18/parquet"
+	"github.com/apache/arrow-go/v18/parquet/file"
+	"github.com/apache/arrow-go/v18/parquet/metadata"
+)
+
+// measureBatch is how many values are decoded at once.
+const measureBatch = 1024
+
+// Measure decodes one column chunk of a file and returns its exact summary. It
+// is for chunks whose own statistics are missing or not to be believed.
+func Measure(src parquet.ReaderAtSeeker, rowGroup, column int) (s Summary, err error) {
+	defer func() {
+		// The Parquet library panics on damaged input.
+		if p := recover(); p != nil {
+			err = fmt.Errorf("decode column %d: %v", column, p)
+		}
+	}()
+	pf, err := file.NewParquetReader(src)
+	if err != nil {
+		return s, fmt.Errorf("open file to decode column %d: %w", column, err)
+	}
+	if rowGroup >= pf.NumRowGroups() || column >= pf.RowGroup(rowGroup).NumColumns() {
+		return s, fmt.Errorf("open column %d: not in row group %d", column, rowGroup)
+	}
+	reader, err := pf.RowGroup(rowGroup).Column(column)
+	if err != nil {
+		return s, fmt.Errorf("open column %d: %w", column, err)
+	}
+	total := metadata.NewStatistics(reader.Descriptor(), memory.DefaultAllocator)
+	if err := drain(reader, total); err != nil {
+		return s, fmt.Errorf("decode column %d: %w", column, err)
+	}
+	enc, err := total.Encode()
+	if err != nil {
+		return s, fmt.Errorf("encode bounds of column %d: %w", column, err)
+	}
+	s.Nulls = enc.NullCount
+	if total.HasMinMax() {
+		s.Min, s.Max = append([]byte{}, enc.Min...), append([]byte{}, enc.Max...)
+	}
+
+	return s, nil
+}
+
+func drain(reader file.ColumnChunkReader, total metadata.TypedStatistics) error {
+	switch r := reader.(type) {
+	case *file.BooleanColumnChunkReader:
+		return each(r, r.ReadBatch, total.(*metadata.BooleanStatistics).Update)
+	case *file.Int32ColumnChunkReader:
+		return each(r, r.ReadBatch, total.(*metadata.Int32Statistics).Update)
+	case *file.Int64ColumnChunkReader:
+		return each(r, r.ReadBatch, total.(*metadata.Int64Statistics).Update)
+	case *file.Float32ColumnChunkReader:
+		return each(r, r.ReadBatch, total.(*metadata.Float32Statistics).Update)
+	case *file.Float64ColumnChunkReader:
+		return each(r, r.ReadBatch, total.(*metadata.Float64Statistics).Update)
+	case *file.ByteArrayColumnChunkReader:
+		return each(r, r.ReadBatch, total.(*metadata.ByteArrayStatistics).Update)
+	case *file.FixedLenByteArrayColumnChunkReader:
+		return each(r, r.ReadBatch, total.(*metadata.FixedLenByteArrayStatistics).Update)
+	default:
+		return fmt.Errorf("type %T is not known", reader)
+	}
+}
+
+// each hands batches of values to update, with the number of nulls between them.
+func each[T any](r file.ColumnChunkReader, read func(int64, []T, []int16, []int16) (int64, int, error), update func([]T, int64)) error {
+	values := make([]T, measureBatch)
+	def, rep := make([]int16, measureBatch), make([]int16, measureBatch)
+	for r.HasNext() {
+		total, got, err := read(measureBatch, values, def, rep)
+		if err != nil {
+			return fmt.Errorf("read values: %w", err)
+		}
+		if total == 0 {
+			return errors.Join(errors.New("read values: none left where there should be some"), r.Err())
+		}
+		update(values[:got], total-int64(got))
+	}
+	if err := r.Err(); err != nil {
+		return fmt.Errorf("read values: %w", err)
+	}
+
+	return nil
+}

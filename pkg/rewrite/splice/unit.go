@@ -1,0 +1,140 @@
+package splice
+
+import (
+	"fmt"
+	"io"
+	"math"
+
+	"compactor/pkg/rewrite/splice/column"
+	"compactor/pkg/rewrite/splice/format"
+	"compactor/pkg/rewrite/splice/layout"
+	"compactor/pkg/rewrite/splice/page"
+	"compactor/pkg/rewrite/splice/stats"
+)
+
+// largestIndex is the size up to which a column index is read, in bytes.
+const largestIndex = 4 << 20
+
+// Unit is a row group of an input. Rows of a unit stay together.
+type Unit struct {
+	File  *File
+	Group int
+	raw   []byte
+	start int64 // of raw in the file
+}
+
+func (u Unit) group() *format.RowGroup { return &u.File.Footer.RowGroups[u.Group] }
+
+// Rows of the unit.
+func (u Unit) Rows() int64 { return u.group().NumRows }
+
+// Bytes is the compressed size of the columns of the output.
+func (u Unit) Bytes() int64 {
+	var n int64
+	for _, c := range u.File.Layout.Columns() {
+		if c.Source >= 0 {
+			n += u.group().Columns[c.Source].Meta.TotalCompressed
+		}
+	}
+
+	return n
+}
+
+// span is the part of the file that holds the columns of the output.
+func (u Unit) span() (start, end int64) {
+	start = math.MaxInt64
+	for _, c := range u.File.Layout.Columns() {
+		if c.Source >= 0 {
+			m := u.group().Columns[c.Source].Meta
+			start = min(start, chunkStart(m))
+			end = max(end, chunkStart(m)+m.TotalCompressed)
+		}
+	}
+	if end == 0 {
+		return 0, 0
+	}
+
+	return start, end
+}
+
+// Held is how many bytes Load takes.
+func (u Unit) Held() int64 {
+	start, end := u.span()
+
+	return end - start
+}
+
+// Load reads the unit's bytes in one request. It may be repeated.
+func (u Unit) Load() (Unit, error) {
+	start, end := u.span()
+	var err error
+	u.start = start
+	u.raw, err = u.File.bytes(start, end-start)
+
+	return u, err
+}
+
+// source takes apart what the unit has of one column of the output; leaf -1 is
+// a column of nulls.
+func (u Unit) source(c layout.Column, leaf int) (column.Source, error) {
+	s := column.Source{Rows: u.Rows()}
+	if leaf < 0 {
+		s.Summary = stats.Summary{Nulls: u.Rows()}
+
+		return s, nil
+	}
+	meta := u.group().Columns[leaf].Meta
+	at := chunkStart(meta) - u.start
+	chunk, err := page.Walk(u.raw[at:at+meta.TotalCompressed], meta, c.Leaf)
+	if err != nil {
+		return s, err //nolint:wrapcheck // says what it is
+	}
+	s.Chunk = chunk
+	ordered := leaf < len(u.File.Footer.ColumnOrders) && u.File.Footer.ColumnOrders[leaf]
+	s.Summary = stats.Summary{Unknown: true}
+	if ordered {
+		s.Summary = stats.Of(c.Leaf, meta.Statistics, meta.NumValues)
+		s.Pages = u.pageSummaries(c, leaf, chunk)
+	}
+	if !ordered {
+		s.Pages = make([]stats.Summary, len(chunk.Pages))
+		for i := range s.Pages {
+			s.Pages[i].Unknown = true
+		}
+	}
+	if s.Summary.Unknown {
+		s.Summary, err = stats.Measure(io.NewSectionReader(u.File.src, 0, u.File.size), u.Group, leaf)
+	}
+
+	return s, err //nolint:wrapcheck // says what it is
+}
+
+// pageSummaries reads the column index. Nothing depends on it but the column
+// index of the output, so a bad one counts as none.
+func (u Unit) pageSummaries(c layout.Column, leaf int, chunk *page.Chunk) []stats.Summary {
+	cc := &u.group().Columns[leaf]
+	off, n := cc.ColumnIndexOffset, int64(cc.ColumnIndexLength)
+	if len(chunk.Pages) < 2 || n <= 0 || n > largestIndex || off < 0 || off > u.File.body-n {
+		return nil
+	}
+	raw, err := u.File.bytes(off, n)
+	if err != nil {
+		return nil
+	}
+	index, err := format.ReadColumnIndex(raw)
+	if err != nil || len(index.NullPages) != len(chunk.Pages) || index.NullCounts == nil {
+		return nil
+	}
+	out := make([]stats.Summary, len(chunk.Pages))
+	for i := range out {
+		st := &format.Statistics{NullCount: &index.NullCounts[i], Min: index.Min[i], Max: index.Max[i]}
+		if index.NullPages[i] {
+			st.Min, st.Max = nil, nil
+		}
+		out[i] = stats.Of(c.Leaf, st, int64(chunk.Pages[i].Values()))
+	}
+
+	return out
+}
+
+func (u Unit) String() string { return fmt.Sprintf("row group %d", u.Group) }
