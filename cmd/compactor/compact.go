@@ -105,7 +105,7 @@ func compactStep(c *cli.Context) (step, error) {
 			shown := newTasks(s.progress, on.name)
 			defer shown.done()
 
-			return s.maintainer(shown.update).Compact(ctx, on.table, o)
+			return s.rewriter(shown.update, on.policy.Compact.Engine).Compact(ctx, on.table, o)
 		},
 	}, nil
 }

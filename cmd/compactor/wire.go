@@ -224,17 +224,29 @@ func storeOptions(c config.Storage, log zerolog.Logger) store.Options {
 	return o
 }
 
+// rewriter is a maintainer that rewrites data files with an engine.
+func (s *session) rewriter(task func(rewrite.Progress), engine string) *maintenance.Maintainer {
+	m := s.maintainer(task)
+	m.Rewriter = rewrite.New(s.rewriteOptions(task, engine))
+
+	return m
+}
+
+func (s *session) rewriteOptions(task func(rewrite.Progress), engine string) rewrite.Options {
+	return rewrite.Options{
+		RunID: s.runID, Memory: s.memory - reserved(s.parallel), Parallel: s.parallel, Progress: task, Engine: engine, Logger: s.log,
+	}
+}
+
 // maintainer wires the parts together for the work on one table.
 func (s *session) maintainer(task func(rewrite.Progress)) *maintenance.Maintainer {
 	return &maintenance.Maintainer{
-		Catalog: s.catalog,
-		Claimer: claimAdapter{session: s},
-		Rewriter: rewrite.New(rewrite.Options{
-			RunID: s.runID, Memory: s.memory - reserved(s.parallel), Parallel: s.parallel, Progress: task, Logger: s.log,
-		}),
-		Version: maintenance.Version{Name: "compactor", Version: version.Get().Version},
-		RunID:   s.runID,
-		Log:     s.log,
+		Catalog:  s.catalog,
+		Claimer:  claimAdapter{session: s},
+		Rewriter: rewrite.New(s.rewriteOptions(task, rewrite.EngineAuto)),
+		Version:  maintenance.Version{Name: "compactor", Version: version.Get().Version},
+		RunID:    s.runID,
+		Log:      s.log,
 	}
 }
 

@@ -18,7 +18,7 @@ const policies = minimal + `defaults:
   expire: {enabled: true, older_than: 7d}
 tables:
   - match: "sales.*"
-    compact: {target_file_size: 64MiB, engine: arrow}
+    compact: {target_file_size: 64MiB, engine: general}
     expire: {retain_last: 3}
   - match: sales.big
     compact: {target_file_size: 1GiB}
@@ -32,7 +32,7 @@ func TestLaterEntriesOverrideEarlierOnesKeyByKey(t *testing.T) {
 	c := mustLoad(t, source(policies))
 	p := c.PolicyFor("sales.big", nil)
 	assert.Equal(t, "1GiB", p.Compact.TargetFileSize.String(), "from the second entry")
-	assert.Equal(t, "arrow", p.Compact.Engine, "from the first entry")
+	assert.Equal(t, "general", p.Compact.Engine, "from the first entry")
 	assert.Equal(t, 4, p.Compact.MinInputFiles, "from the defaults section")
 	assert.Equal(t, 3, p.Expire.RetainLast)
 	assert.False(t, p.Expire.Enabled, "false overrides true")

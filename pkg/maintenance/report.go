@@ -2,6 +2,7 @@ package maintenance
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"time"
 
@@ -71,6 +72,7 @@ type StepReport struct {
 	Before         TableSize        `json:"before"`
 	Groups         int              `json:"groups"`
 	Rewritten      Change           `json:"rewritten"`
+	Engines        []EngineUse      `json:"engines,omitempty"`
 	DeletesRemoved int              `json:"delete_files_removed"`
 	GroupsLeft     int              `json:"groups_left"`
 	Refused        []Refusal        `json:"refused,omitempty"`
@@ -106,6 +108,43 @@ type Change struct {
 	// IndependentlyProven is false when equality deletes were among the
 	// deletes that were applied: they are verified by re-reading instead.
 	IndependentlyProven bool `json:"independently_proven"`
+}
+
+// EngineUse is what one engine wrote, for one reason.
+type EngineUse struct {
+	Engine string `json:"engine"`
+	// Reason is why pages were not moved, when that was asked for.
+	Reason string `json:"reason,omitempty"`
+	Groups int    `json:"groups"`
+	Files  int    `json:"files"`
+	Bytes  int64  `json:"bytes"`
+	// Pages of the inputs by what became of them: moved as they are, indices
+	// rewritten for another dictionary, values put together undecoded (also from
+	// a dictionary), compressed anew. All are zero for the general engine, which
+	// decodes every page.
+	PagesMoved      int64 `json:"pages_moved"`
+	PagesReindexed  int64 `json:"pages_reindexed"`
+	PagesJoined     int64 `json:"pages_joined"`
+	PagesTranscoded int64 `json:"pages_transcoded"`
+}
+
+// addEngines counts the results of a round by engine and reason.
+func (s *StepReport) addEngines(results []rewrite.Result) {
+	for _, r := range results {
+		i := slices.IndexFunc(s.Engines, func(u EngineUse) bool { return u.Engine == r.Engine.Name && u.Reason == r.Engine.Reason })
+		if i < 0 {
+			i = len(s.Engines)
+			s.Engines = append(s.Engines, EngineUse{Engine: r.Engine.Name, Reason: r.Engine.Reason})
+		}
+		u, pages := &s.Engines[i], r.Engine.Pages
+		u.Groups++
+		u.Files += len(r.Group.Files)
+		u.Bytes += r.BytesIn
+		u.PagesMoved += pages.Verbatim + pages.Promoted
+		u.PagesReindexed += pages.Remapped
+		u.PagesJoined += pages.Coalesced + pages.Gathered
+		u.PagesTranscoded += pages.Transcoded
+	}
 }
 
 // Refusal names what was left alone, or failed, and why.

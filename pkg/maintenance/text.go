@@ -76,11 +76,27 @@ func writeCompact(line func(label, format string, args ...any), s StepReport) {
 			humanize.Comma(int64(c.FilesOut)), size(c.BytesOut))
 		line("rows", "%s in - %s deleted = %s out%s", humanize.Comma(c.RowsIn), humanize.Comma(c.RowsDeleted),
 			humanize.Comma(c.RowsOut), provenText(c))
+		for _, u := range s.Engines {
+			line("engine", "%s", engineText(u))
+		}
 		line("delete files removed", "%d", s.DeletesRemoved)
 		line("snapshot", "%s -> %s", snapshotText(s.SnapshotBefore), snapshotText(s.SnapshotAfter))
 		writeClaim(line, s)
 	}
 	writePlan(line, s.Plan)
+}
+
+// engineText says which way the groups went, and why not the fast one.
+func engineText(u EngineUse) string {
+	switch pages := u.PagesMoved + u.PagesReindexed + u.PagesJoined + u.PagesTranscoded; {
+	case pages > 0:
+		return fmt.Sprintf("%s, %d groups: of %s pages %s moved, %s reindexed, %s joined", u.Engine, u.Groups, humanize.Comma(pages),
+			humanize.Comma(u.PagesMoved), humanize.Comma(u.PagesReindexed), humanize.Comma(u.PagesJoined))
+	case u.Reason != "":
+		return fmt.Sprintf("%s, %d groups, not spliced: %s", u.Engine, u.Groups, u.Reason)
+	default:
+		return fmt.Sprintf("%s, %d groups", u.Engine, u.Groups)
+	}
 }
 
 func writePlan(line func(label, format string, args ...any), p *PlanReport) {

@@ -12,13 +12,22 @@ import (
 )
 
 // checksum is the sum modulo 2^128 of one hash per row. It does not depend on
-// the order of rows, but a value that moved to another row changes it.
+// the order of rows, but a value that moved to another row changes it. An
+// ordered one depends on the order too: each hash takes the row's number in.
 type checksum struct {
 	high, low uint64
 	rows      int64
+	ordered   bool
 }
 
 func (c *checksum) add(h xxh3.Uint128) {
+	if c.ordered {
+		var numbered [24]byte
+		binary.LittleEndian.PutUint64(numbered[:], h.Lo)
+		binary.LittleEndian.PutUint64(numbered[8:], h.Hi)
+		binary.LittleEndian.PutUint64(numbered[16:], uint64(c.rows))
+		h = xxh3.Hash128(numbered[:])
+	}
 	var carry uint64
 	c.low, carry = bits.Add64(c.low, h.Lo, 0)
 	c.high, _ = bits.Add64(c.high, h.Hi, carry)

@@ -98,6 +98,14 @@ func (r *recorder) paths() []string {
 	return slices.Clone(r.created)
 }
 
+// forget drops what was recorded, once the files are removed.
+func (r *recorder) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.created = nil
+	r.bytes.Store(0)
+}
+
 // fail remembers the first error and returns its argument.
 func (r *recorder) fail(err error) error {
 	r.mu.Lock()

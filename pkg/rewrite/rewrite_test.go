@@ -58,7 +58,7 @@ func TestSmallFilesBecomeOne(t *testing.T) {
 	for i := range 8 {
 		e.appendSeries(10*i, 10)
 	}
-	out := e.sameRows(PlanOptions{}, Options{Parallel: 2})
+	out := e.sameRows(PlanOptions{}, Options{Parallel: 2, Engine: EngineGeneral})
 	data, deletes := e.files()
 	assert.Len(t, data, 1)
 	assert.Empty(t, deletes)
@@ -67,7 +67,7 @@ func TestSmallFilesBecomeOne(t *testing.T) {
 	res := out.results[0]
 	assert.EqualValues(t, []int64{80, 0, 80}, []int64{res.RowsIn, res.RowsDeleted, res.RowsOut})
 	assert.True(t, res.IndependentlyProven)
-	assert.Equal(t, EngineArrow, res.Engine)
+	assert.Equal(t, Engine{Name: EngineGeneral}, res.Engine)
 	snap := out.tbl.CurrentSnapshot()
 	assert.Equal(t, table.OpReplace, snap.Summary.Operation)
 	assert.Equal(t, out.plan.SnapshotID, *snap.ParentSnapshotID)

@@ -14,14 +14,13 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
+
+	"compactor/pkg/rewrite/splice/column"
 )
 
 // ErrIntegrity means that rows did not come out as they went in. Nothing may be
 // committed, and a retry would hide what happened.
 var ErrIntegrity = errors.New("integrity check failed")
-
-// EngineArrow names the general engine: decode, apply deletes, encode.
-const EngineArrow = "arrow"
 
 // Options configure a Rewriter. The zero value works: one group at a time, no
 // memory limit, no log.
@@ -47,6 +46,12 @@ type Options struct {
 	// exists to inject faults in tests; it owns its argument and returns an owned
 	// batch.
 	BeforeWrite func(arrow.RecordBatch) arrow.RecordBatch
+	// BeforeChunk, when set, sees each column chunk that was spliced before it is
+	// written, with the column's path. It exists to inject faults in tests.
+	BeforeChunk func(path []string, chunk *column.Built)
+	// Engine is EngineAuto, EngineGeneral or EngineSplice; empty is EngineAuto.
+	// A group that cannot be spliced goes the general way with each of them.
+	Engine string
 }
 
 // Progress is how far one group is.
@@ -71,8 +76,8 @@ type Result struct {
 	Elapsed             time.Duration
 	// Err is why the group failed; its outputs are removed then.
 	Err error
-	// Engine is the engine that wrote the outputs.
-	Engine string
+	// Engine is how the outputs came about.
+	Engine Engine
 
 	created []string // every path this group made
 }
@@ -145,18 +150,16 @@ func disjoint(groups []Group) error {
 
 // one rewrites a single group and cleans up after a failure.
 func (r *Rewriter) one(ctx context.Context, tbl *table.Table, g Group) Result {
-	res := Result{Group: g, Engine: EngineArrow}
+	res := Result{Group: g}
 	for _, f := range g.Files {
 		res.RowsIn += f.Data.Count()
 		res.BytesIn += f.Data.FileSizeBytes()
 	}
 	start := time.Now()
 	rec := &recorder{}
-	files, err := inspect(ctx, tbl, g.Files, r.inspectionMemory)
-	if err == nil {
-		g.Files = files
-		res.Group = g
-		err = r.writeGroup(ctx, tbl, rec, &res)
+	done, err := r.trySplice(ctx, tbl, rec, &res)
+	if !done && err == nil {
+		err = r.general(ctx, tbl, rec, &res)
 	}
 	res.Elapsed = time.Since(start)
 	res.created = rec.paths()
@@ -170,6 +173,44 @@ func (r *Rewriter) one(ctx context.Context, tbl *table.Table, g Group) Result {
 	r.log(res)
 
 	return res
+}
+
+// trySplice splices the group when it is one that can be. Otherwise it leaves
+// nothing behind but the reason, and the general engine begins anew.
+func (r *Rewriter) trySplice(ctx context.Context, tbl *table.Table, rec *recorder, res *Result) (done bool, err error) {
+	res.Engine = Engine{Name: EngineGeneral}
+	if r.opts.Engine == EngineGeneral {
+		return false, nil
+	}
+	err = r.choose(tbl, res.Group)
+	if err == nil {
+		if err = r.spliceGroup(ctx, tbl, rec, res); err == nil {
+			return true, nil
+		}
+	}
+	why := notSpliced(err)
+	if why == nil || ctx.Err() != nil || rec.failure() != nil {
+		return false, err
+	}
+	res.Engine = Engine{Name: EngineGeneral, Reason: string(why.Rule), Detail: why.Detail}
+	res.Outputs, res.RowsOut, res.BytesOut = nil, 0, 0
+	if err := removeAll(ctx, tbl, rec.paths()); err != nil {
+		return false, err
+	}
+	rec.forget()
+
+	return false, nil
+}
+
+// general decodes and encodes the group.
+func (r *Rewriter) general(ctx context.Context, tbl *table.Table, rec *recorder, res *Result) error {
+	files, err := inspect(ctx, tbl, res.Group.Files, r.inspectionMemory)
+	if err != nil {
+		return err
+	}
+	res.Group.Files = files
+
+	return r.writeGroup(ctx, tbl, rec, res)
 }
 
 // writeGroup writes the outputs of the result's group into the result.
@@ -223,6 +264,7 @@ func (r *Rewriter) log(res Result) {
 		Int("files_in", len(res.Group.Files)).Int("files_out", len(res.Outputs)).
 		Int64("rows_in", res.RowsIn).Int64("rows_out", res.RowsOut).
 		Int64("bytes_in", res.BytesIn).Int64("bytes_out", res.BytesOut).
+		Str("engine", res.Engine.Name).Str("engine_reason", res.Engine.Reason).
 		Dur("elapsed", res.Elapsed).Msg("group rewritten")
 }
 

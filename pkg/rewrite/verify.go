@@ -11,7 +11,8 @@ import (
 
 // Verify reads the inputs of each result with their deletes applied, and its
 // outputs, and compares one hash per row over all columns, summed modulo 2^128.
-// The order of rows does not matter. Results that failed are left out.
+// The order of rows matters where pages were moved, which keeps it; the general
+// engine may change it. Results that failed are left out.
 //
 // The error wraps ErrIntegrity when a group's hashes differ. Nothing is written;
 // the call may be repeated.
@@ -43,14 +44,18 @@ func (r *Rewriter) verifyGroup(ctx context.Context, tbl *table.Table, res Result
 	if err != nil {
 		return err
 	}
-	lineage := res.Group.lineage && tbl.Metadata().Version() >= 3
-	before, err := r.hashGroup(ctx, tbl, res.Group, lineage)
+	read, written := res.Group, res.Group
+	if written.Files = outputs; res.Engine.Name == EngineSplice {
+		if read.Files, err = inspect(ctx, tbl, read.Files, r.inspectionMemory); err != nil {
+			return err
+		}
+	}
+	how := hashing{ordered: res.Engine.Name == EngineSplice, lineage: read.lineage && tbl.Metadata().Version() >= 3}
+	before, err := r.hashGroup(ctx, tbl, read, how)
 	if err != nil {
 		return err
 	}
-	written := res.Group
-	written.Files = outputs
-	after, err := r.hashGroup(ctx, tbl, written, lineage)
+	after, err := r.hashGroup(ctx, tbl, written, how)
 	if err != nil {
 		return err
 	}
@@ -61,22 +66,17 @@ func (r *Rewriter) verifyGroup(ctx context.Context, tbl *table.Table, res Result
 	return nil
 }
 
+// hashing says what a hash depends on.
+type hashing struct{ ordered, lineage bool }
+
 // hashGroup hashes the rows of a group's files within its share of the memory.
-func (r *Rewriter) hashGroup(ctx context.Context, tbl *table.Table, g Group, lineage bool) (checksum, error) {
-	var sum checksum
-	err := r.reserve(ctx, tbl, g, func(a allotment) (err error) {
-		sum, err = hashRows(ctx, tbl, g.Files, lineage, a)
+func (r *Rewriter) hashGroup(ctx context.Context, tbl *table.Table, g Group, how hashing) (checksum, error) {
+	sum := checksum{ordered: how.ordered}
+	err := r.reserve(ctx, tbl, g, func(a allotment) error {
+		o := readOptions{batchRows: maxBatchRows, batchBytes: a.batchBytes, lineage: how.lineage}
 
-		return err
+		return eachBatch(ctx, tbl, g.Files, o, func(rec arrow.RecordBatch) { sum.addBatch(rec) })
 	})
-
-	return sum, err
-}
-
-func hashRows(ctx context.Context, tbl *table.Table, files []File, lineage bool, a allotment) (checksum, error) {
-	var sum checksum
-	o := readOptions{batchRows: maxBatchRows, batchBytes: a.batchBytes, lineage: lineage}
-	err := eachBatch(ctx, tbl, files, o, func(rec arrow.RecordBatch) { sum.addBatch(rec) })
 
 	return sum, err
 }

@@ -25,7 +25,7 @@ func fuzzSchema() *iceberg.Schema {
 func FuzzFile(f *testing.F) {
 	sc := fuzzSchema()
 	for i, cell := range rewritetest.Covering() {
-		rec, err := rewritetest.CorpusBatch(sc, cell.Nulls, 5+i%40, uint64(i))
+		rec, err := rewritetest.CorpusBatch(sc, cell.Nulls, 3+i%20, uint64(i))
 		if err != nil {
 			f.Fatal(err)
 		}

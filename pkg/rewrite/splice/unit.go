@@ -1,7 +1,6 @@
 package splice
 
 import (
-	"fmt"
 	"io"
 	"math"
 
@@ -137,4 +136,24 @@ func (u Unit) pageSummaries(c layout.Column, leaf int, chunk *page.Chunk) []stat
 	return out
 }
 
-func (u Unit) String() string { return fmt.Sprintf("row group %d", u.Group) }
+// Bounds is what the footer says of a top-level column, Unknown when it says
+// nothing that may be believed. It returns false when the field is not there or
+// is nested.
+func (u Unit) Bounds(fieldID int) (stats.Summary, page.Leaf, bool) {
+	for _, c := range u.File.Layout.Columns() {
+		if c.ID != fieldID || len(c.Path) != 1 {
+			continue
+		}
+		if c.Source < 0 {
+			return stats.Summary{Nulls: u.Rows()}, c.Leaf, true
+		}
+		if ordered := c.Source < len(u.File.Footer.ColumnOrders) && u.File.Footer.ColumnOrders[c.Source]; !ordered {
+			return stats.Summary{Unknown: true}, c.Leaf, true
+		}
+		meta := u.group().Columns[c.Source].Meta
+
+		return stats.Of(c.Leaf, meta.Statistics, meta.NumValues), c.Leaf, true
+	}
+
+	return stats.Summary{}, page.Leaf{}, false
+}

@@ -209,7 +209,7 @@ func (b *builder) addPages(i int, s Source) error {
 				}
 			}
 			err = b.gather(s, p, joint{summary: summary, dictionary: dictionary})
-		case b.small && joinable(p.Encoding()):
+		case b.small && joinable(p.Encoding()) && int(p.Header.Uncompressed) <= b.opts.PageBytes:
 			err = b.coalesce(s, p, summary)
 		default:
 			err = b.move(s, p, summary)

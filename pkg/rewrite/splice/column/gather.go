@@ -2,11 +2,17 @@ package column
 
 import (
 	"encoding/binary"
+	"fmt"
 
 	"compactor/pkg/rewrite/splice/format"
 	"compactor/pkg/rewrite/splice/hybrid"
 	"compactor/pkg/rewrite/splice/page"
+	"compactor/pkg/rewrite/splice/refuse"
 )
+
+// largestGathered bounds a page that is copied out of a dictionary, which may
+// stand for any amount of data, in bytes.
+const largestGathered = 32 << 20
 
 // gather copies the values of a page out of a dictionary that is not kept.
 func (b *builder) gather(s Source, p *page.Page, j joint) error {
@@ -28,6 +34,9 @@ func (b *builder) gather(s Source, p *page.Page, j joint) error {
 	}
 	if err := j.dictionary.Check(b.indices); err != nil {
 		return err //nolint:wrapcheck // says what it is
+	}
+	if size := j.dictionary.Size(b.indices); len(b.pending.values)+size > largestGathered {
+		return &refuse.Error{Rule: page.RuleLarge, Detail: fmt.Sprintf("values of %d bytes out of a dictionary", size)}
 	}
 	if j.dictionary.Sequential(b.indices) {
 		b.pending.values = append(b.pending.values, j.dictionary.Plain...)

@@ -91,6 +91,19 @@ func (d *Dictionary) Check(indices []uint32) error {
 	return nil
 }
 
+// Size is what the values of checked indices take in PLAIN form, in bytes.
+func (d *Dictionary) Size(indices []uint32) int {
+	if d.width > 0 {
+		return len(indices) * d.width
+	}
+	n := 0
+	for _, i := range indices {
+		n += int(d.start[i+1] - d.start[i])
+	}
+
+	return n
+}
+
 // Sequential reports whether the indices name every value once, in order.
 func (d *Dictionary) Sequential(indices []uint32) bool {
 	if len(indices) != d.Count {

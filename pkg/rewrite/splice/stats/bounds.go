@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"bytes"
 	"unicode/utf8"
 
 	"compactor/pkg/rewrite/splice/format"
@@ -25,7 +26,7 @@ func (s Summary) ForChunk(leaf page.Leaf) (*format.Statistics, bool) {
 		return out, true
 	}
 	low, high, ok := cut(leaf, s, chunkBound)
-	out.Min, out.Max = low, high
+	out.Min, out.Max = bytes.Clone(low), bytes.Clone(high)
 	lowExact, highExact := len(low) == len(s.Min), len(s.Max) <= chunkBound
 	out.MinExact, out.MaxExact = &lowExact, &highExact
 
@@ -101,6 +102,8 @@ func Index(leaf page.Leaf, pages []Summary, values []int) *format.ColumnIndex {
 			if low, high, ok = cut(leaf, s, shortBound); !ok {
 				return nil
 			}
+			// What is kept until the file is closed must not hold the inputs in memory.
+			low, high = append([]byte{}, low...), append([]byte{}, high...)
 			known = append(known, Summary{Min: low, Max: high})
 		}
 		out.NullPages = append(out.NullPages, s.Min == nil)

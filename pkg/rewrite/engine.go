@@ -1,0 +1,109 @@
+package rewrite
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/apache/iceberg-go/table"
+
+	"compactor/pkg/rewrite/splice"
+	"compactor/pkg/rewrite/splice/codec"
+	"compactor/pkg/rewrite/splice/column"
+	"compactor/pkg/rewrite/splice/dict"
+	"compactor/pkg/rewrite/splice/hybrid"
+	"compactor/pkg/rewrite/splice/layout"
+	"compactor/pkg/rewrite/splice/page"
+	"compactor/pkg/rewrite/splice/refuse"
+	"compactor/pkg/rewrite/splice/thrift"
+)
+
+// The engines. EngineAuto lets each group go the fastest way that is sure.
+const (
+	// EngineGeneral decodes, applies deletes and encodes.
+	EngineGeneral = "general"
+	// EngineSplice moves encoded pages; see package splice.
+	EngineSplice = "splice"
+	EngineAuto   = "auto"
+)
+
+// Engine is how the outputs of a group came about.
+type Engine struct {
+	// Name is EngineGeneral or EngineSplice.
+	Name string
+	// Reason says why a group was not spliced; empty when it was, or was not
+	// asked to be. Detail says about what.
+	Reason, Detail string
+	// Pages are zero for the general engine, which decodes all of them.
+	Pages column.Counts
+}
+
+// Rules under which a group is not spliced.
+const (
+	ruleHook      refuse.Rule = "batches are to be changed on the way"
+	ruleDeletes   refuse.Rule = "deletes apply"
+	ruleLineage   refuse.Rule = "rows have ids"
+	ruleSpec      refuse.Rule = "files of an old partition spec"
+	ruleBloom     refuse.Rule = "bloom filters are wanted"
+	rulePartition refuse.Rule = "partition value that the footer does not prove"
+	ruleSizes     refuse.Rule = "row groups too large for outputs of the wanted size"
+	ruleRows      refuse.Rule = "row group with more rows than the table allows"
+	ruleMemory    refuse.Rule = "row group too large for the memory"
+	ruleCount     refuse.Rule = "row count differs from the manifest's"
+	ruleDamage    refuse.Rule = "unusual or damaged file"
+)
+
+const bloomPrefix = "write.parquet.bloom-filter-enabled.column."
+
+// choose says whether to try to splice a group, and why not.
+func (r *Rewriter) choose(tbl *table.Table, g Group) error {
+	if r.opts.BeforeWrite != nil {
+		return &refuse.Error{Rule: ruleHook}
+	}
+	if spec := tbl.Spec(); g.SpecID != spec.ID() {
+		return &refuse.Error{Rule: ruleSpec, Detail: fmt.Sprintf("spec %d", g.SpecID)}
+	}
+	if g.lineage && tbl.Metadata().Version() >= 3 {
+		return &refuse.Error{Rule: ruleLineage}
+	}
+	for key, value := range tbl.Properties() {
+		if name, found := strings.CutPrefix(key, bloomPrefix); found && strings.EqualFold(value, "true") {
+			return &refuse.Error{Rule: ruleBloom, Detail: name}
+		}
+	}
+	for _, f := range g.Files {
+		if len(f.Deletes) > 0 {
+			return &refuse.Error{Rule: ruleDeletes, Detail: f.Data.FilePath()}
+		}
+	}
+
+	return nil
+}
+
+// notSpliced turns an error of the splice engine into the reason for which the
+// general engine takes over. It returns nil for errors that are failures: of
+// storage, of a cancelled context, and checksums, which the general engine does
+// not look at.
+func notSpliced(err error) *refuse.Error {
+	var refused *refuse.Error
+	if errors.As(err, &refused) {
+		detail := refused.Detail
+		if path, _, found := strings.Cut(err.Error(), ": "); found && detail == "" {
+			detail = path
+		}
+
+		return &refuse.Error{Rule: refused.Rule, Detail: detail}
+	}
+	if errors.Is(err, page.ErrChecksum) {
+		return nil
+	}
+	for _, damage := range []error{
+		splice.ErrCorrupt, page.ErrCorrupt, layout.ErrCorrupt, dict.ErrCorrupt, codec.ErrCorrupt, hybrid.ErrCorrupt, thrift.ErrCorrupt,
+	} {
+		if errors.Is(err, damage) {
+			return &refuse.Error{Rule: ruleDamage, Detail: err.Error()}
+		}
+	}
+
+	return nil
+}

@@ -1,0 +1,248 @@
+package rewrite
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/iceberg-go"
+	"github.com/apache/iceberg-go/table"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"compactor/pkg/rewrite/rewritetest"
+	"compactor/pkg/rewrite/splice/column"
+)
+
+// addRaw adds a finished Parquet file to the table.
+func (e *env) addRaw(raw []byte, rows int64) {
+	e.t.Helper()
+	path := filepath.Join(e.dir, fmt.Sprintf("t/data/raw-%d.parquet", len(e.onDisk())))
+	require.NoError(e.t, os.MkdirAll(filepath.Dir(path), 0o755))
+	require.NoError(e.t, os.WriteFile(path, raw, 0o644))
+	b, err := iceberg.NewDataFileBuilder(e.load().Spec(), iceberg.EntryContentData, "file://"+path, iceberg.ParquetFile,
+		nil, nil, nil, rows, int64(len(raw)))
+	require.NoError(e.t, err)
+	e.commit(func(tx *table.Transaction) {
+		require.NoError(e.t, tx.AddDataFiles(e.t.Context(), []iceberg.DataFile{b.Build()}, nil, table.WithoutAutoNameMapping()))
+	})
+}
+
+// rewriteWith rewrites the plan's groups with one engine and proves the result.
+func rewriteWith(t *testing.T, tbl *table.Table, plan *Plan, o Options) []Result {
+	t.Helper()
+	r := New(o)
+	results, err := r.Rewrite(t.Context(), tbl, plan.Groups)
+	require.NoError(t, err)
+	for _, res := range results {
+		require.NoError(t, res.Err)
+	}
+	_, err = r.Prove(t.Context(), tbl, plan, results)
+	require.NoError(t, err)
+
+	return results
+}
+
+// inOrder hashes the rows of files in their order.
+func inOrder(t *testing.T, tbl *table.Table, files []iceberg.DataFile) checksum {
+	t.Helper()
+	in := make([]File, 0, len(files))
+	for _, df := range files {
+		in = append(in, File{Data: df})
+	}
+	sum := checksum{ordered: true}
+	require.NoError(t, eachBatch(t.Context(), tbl, in, readOptions{batchRows: 1000, batchBytes: 8 << 20},
+		func(rec arrow.RecordBatch) { sum.addBatch(rec) }))
+
+	return sum
+}
+
+// sameMetrics compares what manifests say of two sets of outputs, but for sizes.
+func sameMetrics(t *testing.T, want, got []iceberg.DataFile) {
+	t.Helper()
+	require.Len(t, got, len(want))
+	for i := range want {
+		assert.Equal(t, want[i].Count(), got[i].Count())
+		assert.Equal(t, want[i].ValueCounts(), got[i].ValueCounts(), "value counts")
+		assert.Equal(t, want[i].NullValueCounts(), got[i].NullValueCounts(), "null counts")
+		assert.Equal(t, want[i].NaNValueCounts(), got[i].NaNValueCounts(), "NaN counts")
+		assert.Equal(t, want[i].LowerBoundValues(), got[i].LowerBoundValues(), "lower bounds")
+		assert.Equal(t, want[i].UpperBoundValues(), got[i].UpperBoundValues(), "upper bounds")
+		assert.Equal(t, want[i].Partition(), got[i].Partition())
+		assert.NotEmpty(t, got[i].SplitOffsets())
+	}
+}
+
+func TestSplicedCorpusIsWhatTheGeneralEngineWrites(t *testing.T) {
+	sc := rewritetest.CorpusSchema()
+	for i, cell := range rewritetest.Covering() {
+		t.Run(cell.String(), func(t *testing.T) {
+			e := newEnv(t, sc, *iceberg.UnpartitionedSpec, nil)
+			for n := range 3 {
+				rec, err := rewritetest.CorpusBatch(e.load().Schema(), cell.Nulls, 30+40*n, uint64(10*i+n))
+				require.NoError(t, err)
+				raw, err := rewritetest.WriteCell(cell, rec)
+				require.NoError(t, err)
+				e.addRaw(raw, rec.NumRows())
+			}
+			tbl, plan := e.load(), e.plan(PlanOptions{MinInputFiles: 2})
+			require.Len(t, plan.Groups, 1, plan.Reason)
+			general := rewriteWith(t, tbl, plan, Options{Engine: EngineGeneral})[0]
+			spliced := rewriteWith(t, tbl, plan, Options{Engine: EngineSplice, Verify: true})[0]
+			require.Equal(t, EngineSplice, spliced.Engine.Name, "%s: %s", spliced.Engine.Reason, spliced.Engine.Detail)
+			t.Logf("spliced: %+v", spliced.Engine.Pages)
+			assert.Equal(t, inOrder(t, tbl, general.Outputs), inOrder(t, tbl, spliced.Outputs))
+			assert.EqualValues(t, 210, inOrder(t, tbl, spliced.Outputs).rows)
+			sameMetrics(t, general.Outputs, spliced.Outputs)
+		})
+	}
+}
+
+// spliceable is a table of small files with a nested column, and its plan.
+func spliceable(t *testing.T, props iceberg.Properties) (*env, *Plan) {
+	t.Helper()
+	e := newEnv(t, wideSchema(), *iceberg.UnpartitionedSpec, props)
+	for i := range 6 {
+		var rows []string
+		for id := range 9 {
+			rows = append(rows, wideRow(9*i+id))
+		}
+		e.appendBatch(withOddFloats(batchJSON(t, e.load(), rows...), i))
+	}
+	plan := e.plan(PlanOptions{})
+	require.Len(t, plan.Groups, 1)
+
+	return e, plan
+}
+
+func TestRuleOfAGroupThatIsNotSplicedIsNamed(t *testing.T) {
+	for name, c := range map[string]struct {
+		props  iceberg.Properties
+		change func(e *env)
+		opts   Options
+		rule   string
+	}{
+		"hook":    {opts: Options{BeforeWrite: func(rec arrow.RecordBatch) arrow.RecordBatch { return rec }}, rule: "batches are to be changed on the way"},
+		"lineage": {props: iceberg.Properties{"format-version": "3"}, rule: "rows have ids"},
+		"bloom": {
+			props: iceberg.Properties{"write.parquet.bloom-filter-enabled.column.id": "true"}, rule: "bloom filters are wanted",
+		},
+		"rows": {rule: "row group with more rows than the table allows", change: func(e *env) {
+			e.commit(func(tx *table.Transaction) {
+				require.NoError(e.t, tx.SetProperties(iceberg.Properties{"write.parquet.row-group-limit": "8"}))
+			})
+		}},
+		"old spec": {rule: "files of an old partition spec", change: func(e *env) {
+			e.commit(func(tx *table.Transaction) {
+				require.NoError(e.t, tx.UpdateSpec(true).AddIdentity("bool").Commit())
+			})
+		}},
+		"deletes": {rule: "deletes apply", change: func(e *env) { e.deleteEqual(1, `{"id":3}`) }},
+		"widened": {rule: "column stored in another form than its type's", change: func(e *env) {
+			e.commit(func(tx *table.Transaction) {
+				u := tx.UpdateSchema(true, false)
+				u.UpdateColumn([]string{"@ts"}, table.ColumnUpdate{FieldType: iceberg.Optional[iceberg.Type]{Val: iceberg.PrimitiveTypes.Int64, Valid: true}})
+				require.NoError(e.t, u.Commit())
+			})
+		}},
+		"nested column added": {rule: "nested column added since", change: func(e *env) {
+			e.commit(func(tx *table.Transaction) {
+				u := tx.UpdateSchema(true, false)
+				u.AddColumn([]string{"a", "more"}, iceberg.PrimitiveTypes.Int64, "", false, nil)
+				require.NoError(e.t, u.Commit())
+			})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, _ := spliceable(t, c.props)
+			if c.change != nil {
+				c.change(e)
+			}
+			out := e.sameRows(PlanOptions{}, c.opts)
+			require.NotEmpty(t, out.results)
+			assert.Equal(t, EngineGeneral, out.results[0].Engine.Name)
+			assert.Equal(t, c.rule, out.results[0].Engine.Reason)
+		})
+	}
+}
+
+func TestSchemaChangesThatNeedNoDecodingAreSpliced(t *testing.T) {
+	e, _ := spliceable(t, nil)
+	e.commit(func(tx *table.Transaction) {
+		u := tx.UpdateSchema(true, false)
+		u.AddColumn([]string{"added"}, iceberg.PrimitiveTypes.String, "", false, nil)
+		u.AddColumn([]string{"many"}, &iceberg.ListType{ElementID: 1, Element: iceberg.PrimitiveTypes.Int64}, "", false, nil)
+		u.RenameColumn([]string{"bin"}, "raw")
+		u.DeleteColumn([]string{"dec9"})
+		require.NoError(t, u.Commit())
+	})
+	e.appendJSON(`{"id":1000,"added":"new","many":[1,null]}`)
+	tbl, plan := e.load(), e.plan(PlanOptions{})
+	general := rewriteWith(t, tbl, plan, Options{Engine: EngineGeneral})[0]
+	spliced := rewriteWith(t, tbl, plan, Options{Engine: EngineSplice, Verify: true})[0]
+	require.Equal(t, EngineSplice, spliced.Engine.Name, spliced.Engine.Reason)
+	assert.Equal(t, inOrder(t, tbl, general.Outputs), inOrder(t, tbl, spliced.Outputs))
+	sameMetrics(t, general.Outputs, spliced.Outputs)
+}
+
+// swapPages exchanges the first two data pages of a column's chunk.
+func swapPages(t *testing.T, name string, swapped *atomic.Int64) func([]string, *column.Built) {
+	return func(path []string, chunk *column.Built) {
+		if path[0] != name || len(chunk.Locations) < 2 || chunk.DictionarySize > 0 {
+			return
+		}
+		var pages [][][]byte
+		rest := chunk.Pieces
+		for _, loc := range chunk.Locations {
+			size, n := 0, 0
+			for size < int(loc.Size) {
+				size += len(rest[n])
+				n++
+			}
+			assert.Equal(t, int(loc.Size), size)
+			pages = append(pages, rest[:n])
+			rest = rest[n:]
+		}
+		pages[0], pages[1] = pages[1], pages[0]
+		chunk.Pieces = slices.Concat(pages...)
+		swapped.Add(1)
+	}
+}
+
+func TestSwappedPagesAreFoundByVerify(t *testing.T) {
+	for name, sc := range map[string]*iceberg.Schema{
+		"two columns": idAndText, "only column": iceberg.NewSchema(0, idAndText.Field(0)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnv(t, sc, *iceberg.UnpartitionedSpec, iceberg.Properties{"write.parquet.page-size-bytes": "8192"})
+			for i := range 6 {
+				tagged, err := table.SchemaToArrowSchemaWithOptions(sc, table.ArrowSchemaOptions{IncludeFieldIDs: true})
+				require.NoError(t, err)
+				var rows []string
+				for n := range 5000 {
+					rows = append(rows, fmt.Sprintf(`{"id":%d,"s":"%d"}`, (n*7919+i)%100003, i))
+				}
+				rec := array.NewRecordBatch(tagged, batchJSON(t, e.load(), rows...).Columns(), 5000)
+				raw, err := rewritetest.WriteCell(rewritetest.Cell{Version: "v2", Encoding: "plain", Codec: "none"}, rec)
+				require.NoError(t, err)
+				e.addRaw(raw, 5000)
+			}
+			tbl, plan := e.load(), e.plan(PlanOptions{})
+			var swapped atomic.Int64
+			r := New(Options{BeforeChunk: swapPages(t, "id", &swapped), Engine: EngineSplice})
+			results, err := r.Rewrite(t.Context(), tbl, plan.Groups)
+			require.NoError(t, err)
+			require.NoError(t, results[0].Err)
+			require.Equal(t, EngineSplice, results[0].Engine.Name, results[0].Engine)
+			_, err = r.Prove(t.Context(), tbl, plan, results)
+			require.NoError(t, err, "every count is right")
+			require.Positive(t, swapped.Load())
+			require.ErrorIs(t, r.Verify(t.Context(), tbl, results), ErrIntegrity)
+		})
+	}
+}

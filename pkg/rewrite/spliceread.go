@@ -1,0 +1,237 @@
+package rewrite
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+
+	"github.com/apache/arrow-go/v18/parquet"
+	"github.com/apache/iceberg-go"
+	iceio "github.com/apache/iceberg-go/io"
+	"golang.org/x/sync/semaphore"
+
+	"compactor/pkg/rewrite/splice"
+	"compactor/pkg/rewrite/splice/refuse"
+)
+
+const (
+	// spliceWhole is the size up to which a file is fetched in one request.
+	spliceWhole = 16 << 20
+	// spliceAhead is how many files are fetched ahead of the row group that is
+	// being put together.
+	spliceAhead = 16
+	// spliceFetches is how many files are fetched at once.
+	spliceFetches = 8
+)
+
+// spliceUnit is a loaded row group of an input.
+type spliceUnit struct {
+	splice.Unit
+	input *spliceInput
+	cost  int64 // bytes it holds of the reader's budget
+}
+
+// spliceInput is an open file. It is closed with its last unit.
+type spliceInput struct {
+	file   *splice.File
+	source iceio.File // nil once the file was fetched whole
+	left   atomic.Int64
+}
+
+// spliceReader fetches the files of a group in their order, ahead of who takes
+// them, as far as its budget of bytes goes.
+type spliceReader struct {
+	storage iceio.IO
+	schema  *iceberg.Schema
+	budget  int64
+	held    *semaphore.Weighted
+	guard   func(splice.Unit, iceberg.DataFile) error
+}
+
+func newSpliceReader(storage iceio.IO, sc *iceberg.Schema, budget int64) *spliceReader {
+	return &spliceReader{storage: storage, schema: sc, budget: budget, held: semaphore.NewWeighted(budget)}
+}
+
+// fetched is a file that is being fetched, or an error.
+type fetched struct {
+	units []spliceUnit
+	err   error
+}
+
+// run sends the units of the files, in order, until the context ends. Whoever
+// receives a unit releases it.
+func (r *spliceReader) run(ctx context.Context, files []File, out chan<- spliceUnit) error {
+	defer close(out)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	queue := make(chan chan fetched, spliceAhead)
+	go r.fetchAll(ctx, files, queue)
+	var failed error
+	for slot := range queue {
+		got := <-slot
+		if failed == nil {
+			failed = got.err
+		}
+		if failed == nil {
+			got.units, failed = r.send(ctx, got.units, out)
+		}
+		if failed != nil {
+			cancel(failed)
+		}
+		closeAll(got)
+	}
+	if failed == nil {
+		failed = context.Cause(ctx)
+	}
+
+	return failed
+}
+
+// fetchAll fetches several files at once and queues them in order.
+func (r *spliceReader) fetchAll(ctx context.Context, files []File, queue chan<- chan fetched) {
+	defer close(queue)
+	fetchers := semaphore.NewWeighted(spliceFetches)
+	for _, f := range files {
+		// The budget is asked for in the order of the files, or a later one could
+		// hold what an earlier one waits for.
+		cost := r.wholeCost(f)
+		if r.held.Acquire(ctx, cost) != nil || fetchers.Acquire(ctx, 1) != nil {
+			return
+		}
+		slot := make(chan fetched, 1)
+		go func() {
+			defer fetchers.Release(1)
+			units, err := r.open(f, cost)
+			slot <- fetched{units, err}
+		}()
+		select {
+		case queue <- slot:
+		case <-ctx.Done():
+			closeAll(<-slot)
+
+			return
+		}
+	}
+}
+
+// send hands units on and returns those that were not.
+func (r *spliceReader) send(ctx context.Context, units []spliceUnit, out chan<- spliceUnit) ([]spliceUnit, error) {
+	for len(units) > 0 {
+		u := units[0]
+		if u.input.source != nil {
+			u.cost = min(u.Held(), r.budget)
+			if err := r.held.Acquire(ctx, u.cost); err != nil {
+				return units, context.Cause(ctx)
+			}
+		}
+		loaded, err := u.Load()
+		if err != nil {
+			return units, err //nolint:wrapcheck // wrapped by the caller with the file
+		}
+		u.Unit = loaded
+		select {
+		case out <- u:
+			units = units[1:]
+		case <-ctx.Done():
+			return units, context.Cause(ctx)
+		}
+	}
+
+	return nil, nil
+}
+
+func closeAll(f fetched) {
+	for _, u := range f.units {
+		_ = u.input.release() // reading has failed already
+	}
+}
+
+// wholeCost is what fetching the file itself takes of the budget.
+func (r *spliceReader) wholeCost(f File) int64 {
+	if size := f.Data.FileSizeBytes(); size <= spliceWhole {
+		return min(size, r.budget)
+	}
+
+	return 0
+}
+
+// open reads the footer, and all of a small file.
+func (r *spliceReader) open(f File, cost int64) (units []spliceUnit, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s: %w", f.Data.FilePath(), err)
+		}
+	}()
+	in, err := r.storage.Open(f.Data.FilePath())
+	if err != nil {
+		return nil, err //nolint:wrapcheck // wrapped above
+	}
+	input := &spliceInput{source: in}
+	defer func() {
+		if len(units) == 0 {
+			err = errors.Join(err, input.close())
+		}
+	}()
+	source, err := input.fetch(f.Data.FileSizeBytes())
+	if err != nil {
+		return nil, err
+	}
+	if input.file, err = splice.OpenFile(source, f.Data.FileSizeBytes(), r.schema); err != nil {
+		return nil, err //nolint:wrapcheck // wrapped above
+	}
+	if n := input.file.Footer.NumRows; n != f.Data.Count() {
+		return nil, &refuse.Error{Rule: ruleCount, Detail: fmt.Sprintf("%s: %d, not %d", f.Data.FilePath(), n, f.Data.Count())}
+	}
+	for _, u := range input.file.Units() {
+		if err := r.guard(u, f.Data); err != nil {
+			return nil, err
+		}
+		units = append(units, spliceUnit{Unit: u, input: input})
+	}
+	input.left.Store(int64(len(units)))
+	if len(units) > 0 {
+		units[0].cost = cost
+	} else {
+		r.held.Release(cost)
+	}
+
+	return units, nil
+}
+
+// fetch reads a small file whole and closes it.
+func (i *spliceInput) fetch(size int64) (parquet.ReaderAtSeeker, error) {
+	if size > spliceWhole {
+		return i.source, nil
+	}
+	raw := make([]byte, size)
+	if _, err := io.ReadFull(i.source, raw); err != nil {
+		return nil, fmt.Errorf("read file: %w", err)
+	}
+
+	return bytes.NewReader(raw), i.close()
+}
+
+func (i *spliceInput) close() error {
+	if i.source == nil {
+		return nil
+	}
+	in := i.source
+	i.source = nil
+	if err := in.Close(); err != nil {
+		return fmt.Errorf("close file: %w", err)
+	}
+
+	return nil
+}
+
+// release gives up one unit.
+func (i *spliceInput) release() error {
+	if i.left.Add(-1) == 0 {
+		return i.close()
+	}
+
+	return nil
+}

@@ -1,0 +1,271 @@
+package rewrite
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/parquet/compress"
+	"github.com/apache/iceberg-go"
+	"github.com/apache/iceberg-go/table"
+	"golang.org/x/sync/errgroup"
+
+	"compactor/pkg/rewrite/splice"
+	"compactor/pkg/rewrite/splice/codec"
+	"compactor/pkg/rewrite/splice/column"
+	"compactor/pkg/rewrite/splice/format"
+	"compactor/pkg/rewrite/splice/refuse"
+)
+
+const (
+	// spliceRowGroup is the compressed size of a row group that is written.
+	spliceRowGroup = 64 << 20
+	// spliceLeast is the least memory in which row groups are put together.
+	spliceLeast = 32 << 20
+	// spliceParts is how many row groups the memory has to hold: the one that is
+	// put together, what is fetched ahead of it, and what is made anew of it.
+	spliceParts = 3
+	// splicePage is the average size of pages below which a column's pages are
+	// put together; docs/performance.md has the measurement.
+	splicePage = 16 << 10
+)
+
+// spliceRun writes the outputs of one group from the pages of its inputs.
+type spliceRun struct {
+	rewriter *Rewriter
+	tbl      *table.Table // as it is read
+	out      *table.Table // as it is written
+	schema   *iceberg.Schema
+	group    Group
+	fs       *recorder
+	cutter   *cutter
+	opts     splice.Options
+	rowGroup int64 // bytes
+	rowLimit int64
+	reader   *spliceReader
+
+	open  *spliceOutput
+	units []spliceUnit // of the row group that is being put together
+	bytes int64
+	rows  int64
+	files int
+	pages column.Counts
+}
+
+// spliceGroup writes the outputs of the result's group into the result.
+func (r *Rewriter) spliceGroup(ctx context.Context, tbl *table.Table, rec *recorder, res *Result) error {
+	budget := int64(spliceParts * spliceRowGroup)
+	if r.memory != nil {
+		budget = min(budget, r.opts.Memory/int64(r.opts.Parallel))
+		if budget < spliceLeast {
+			return &refuse.Error{Rule: ruleMemory, Detail: fmt.Sprintf("%d bytes for a group", budget)}
+		}
+		share := min(r.opts.Memory, gross(budget))
+		if err := r.memory.Acquire(ctx, share); err != nil {
+			return fmt.Errorf("wait for memory: %w", err)
+		}
+		defer r.memory.Release(share)
+		budget = share * livePercent / 100
+	}
+	run := &spliceRun{rewriter: r, tbl: tbl, group: res.Group, fs: rec, rowGroup: budget / spliceParts}
+	if err := run.prepare(ctx); err != nil {
+		return err
+	}
+	defer run.abandon()
+
+	return run.write(ctx, res)
+}
+
+func (s *spliceRun) prepare(ctx context.Context) error {
+	if t := s.rewriter.opts.TargetFileSize; t > 0 {
+		s.group.size = sizing{target: t, min: t * minFileSizePercent / 100, max: t * maxFileSizePercent / 100}
+	}
+	var err error
+	if s.out, err = writerTable(s.tbl, s.fs); err != nil {
+		return err
+	}
+	if _, err := s.fs.open(s.tbl)(ctx); err != nil {
+		return err
+	}
+	if s.schema, err = iceberg.SanitizeColumnNames(s.tbl.Schema()); err != nil {
+		return fmt.Errorf("adapt column names: %w", err)
+	}
+	storage, err := s.tbl.FS(ctx)
+	if err != nil {
+		return fmt.Errorf("open storage of table: %w", err)
+	}
+	props := s.out.Properties()
+	s.rowGroup = min(s.rowGroup, int64(props.GetInt(table.ParquetRowGroupSizeBytesKey, table.ParquetRowGroupSizeBytesDefault)))
+	s.rowLimit = int64(props.GetInt(table.ParquetRowGroupLimitKey, table.ParquetRowGroupLimitDefault))
+	s.reader = newSpliceReader(storage, s.schema, 2*s.rowGroup)
+	s.reader.guard = s.check
+	rows, bytes := (&groupRun{tbl: s.tbl, group: s.group}).expected()
+	s.cutter = newCutter(s.group.size, rows, bytes, 1)
+
+	return s.options()
+}
+
+// options maps the table's properties, as the general engine has them too.
+func (s *spliceRun) options() error {
+	props := s.out.Properties()
+	tableCodec, err := codecOf(props)
+	if err != nil {
+		return err
+	}
+	schema, err := json.Marshal(s.tbl.Schema())
+	if err != nil {
+		return fmt.Errorf("write schema of table: %w", err)
+	}
+	s.opts = splice.Options{
+		Column: column.Options{
+			Pool:  codec.New(tableCodec, props.GetInt(compressionLevelKey, compress.DefaultCompressionLevel)),
+			Codec: tableCodec, V2: props.Get(table.ParquetPageVersionKey, table.ParquetPageVersionDefault) != "1",
+			PageBytes:       props.GetInt(table.ParquetPageSizeBytesKey, table.ParquetPageSizeBytesDefault),
+			DictionaryBytes: props.GetInt(table.ParquetDictSizeBytesKey, table.ParquetDictSizeBytesDefault),
+			SmallPage:       splicePage,
+		},
+		Workers: runtime.GOMAXPROCS(0), CreatedBy: "compactor",
+		KeyValues: []format.KeyValue{{Key: "iceberg.schema", Value: string(schema)}},
+		Tamper:    s.rewriter.opts.BeforeChunk,
+	}
+
+	return nil
+}
+
+func codecOf(props iceberg.Properties) (format.Codec, error) {
+	var c compress.Compression
+	name := strings.ToUpper(props.Get(compressionCodecKey, "zstd"))
+	if name == "LZ4RAW" {
+		name = "LZ4_RAW"
+	}
+	if err := c.UnmarshalText([]byte(name)); err != nil || !codec.Known(format.Codec(c)) {
+		return 0, &refuse.Error{Rule: splice.RuleCodec, Detail: name}
+	}
+
+	return format.Codec(c), nil
+}
+
+// write takes the units in their order and cuts them into row groups and files.
+func (s *spliceRun) write(ctx context.Context, res *Result) error {
+	units := make(chan spliceUnit)
+	work, ctx := errgroup.WithContext(ctx)
+	work.Go(func() error { return s.reader.run(ctx, s.group.Files, units) })
+	work.Go(func() error {
+		for u := range units {
+			if err := s.take(ctx, u, res); err != nil {
+				return errors.Join(err, u.input.release())
+			}
+		}
+		if err := context.Cause(ctx); err != nil {
+			return err // the reader has said why
+		}
+
+		return s.closeOutput(ctx, res)
+	})
+	if err := work.Wait(); err != nil {
+		if written := s.fs.failure(); written != nil && ctx.Err() == nil {
+			return errors.Join(err, written)
+		}
+
+		return err //nolint:wrapcheck // wrapped where it was made
+	}
+	res.Engine = Engine{Name: EngineSplice, Pages: s.pages}
+
+	return s.account(res)
+}
+
+// take puts one unit where it belongs.
+func (s *spliceRun) take(ctx context.Context, u spliceUnit, res *Result) error {
+	if u.Rows() > s.rowLimit {
+		return &refuse.Error{Rule: ruleRows, Detail: fmt.Sprintf("%d rows", u.Rows())}
+	}
+	if u.Held() > s.rowGroup {
+		return &refuse.Error{Rule: ruleMemory, Detail: fmt.Sprintf("%d bytes", u.Held())}
+	}
+	if u.Bytes() > s.group.size.target/2 && s.group.Outputs > 1 {
+		return &refuse.Error{Rule: ruleSizes, Detail: fmt.Sprintf("%d bytes", u.Bytes())}
+	}
+	full := s.rows+u.Rows() > s.rowLimit || s.bytes+u.Bytes() > min(s.rowGroup, s.group.size.target/2)
+	if len(s.units) > 0 && full {
+		if err := s.flush(ctx); err != nil {
+			return err
+		}
+	}
+	if s.cutter.full(u.Rows()) {
+		if err := s.closeOutput(ctx, res); err != nil {
+			return err
+		}
+	}
+	if s.open == nil {
+		if err := s.openOutput(u); err != nil {
+			return err
+		}
+	}
+	s.units = append(s.units, u)
+	s.rows += u.Rows()
+	s.bytes += u.Bytes()
+	s.cutter.add(u.Rows())
+
+	return nil
+}
+
+// flush writes the row group that was put together and lets its inputs go.
+func (s *spliceRun) flush(ctx context.Context) error {
+	if len(s.units) == 0 {
+		return nil
+	}
+	plain := make([]splice.Unit, len(s.units))
+	for i, u := range s.units {
+		plain[i] = u.Unit
+	}
+	if err := s.open.writer.RowGroup(ctx, plain); err != nil {
+		return fmt.Errorf("output %s: %w", s.open.path, err)
+	}
+	var failed error
+	for _, u := range s.units {
+		failed = errors.Join(failed, s.release(u))
+	}
+	s.units, s.rows, s.bytes = nil, 0, 0
+	s.cutter.observe(s.open.writer.Written())
+	s.report()
+
+	return failed
+}
+
+func (s *spliceRun) release(u spliceUnit) error {
+	s.reader.held.Release(u.cost)
+
+	return u.input.release()
+}
+
+// abandon closes what a failure left open. The caller removes the outputs.
+func (s *spliceRun) abandon() {
+	for _, u := range s.units {
+		_ = u.input.release() // the failure is known
+	}
+	if s.open != nil {
+		_ = s.open.file.Close() // the output is removed
+	}
+}
+
+func (s *spliceRun) report() {
+	if s.rewriter.opts.Progress == nil {
+		return
+	}
+	done := s.cutter.rowsDone + s.cutter.rows
+	s.rewriter.opts.Progress(Progress{
+		Group: s.group.ID, RowsDone: done, RowsTotal: s.cutter.rowsTotal,
+		BytesDone: int64(float64(s.group.Bytes) * ratio(done, s.cutter.rowsTotal)), Bytes: s.group.Bytes,
+	})
+}
+
+// account compares what was written with what went in, as the general engine
+// does with the rows it read.
+func (s *spliceRun) account(res *Result) error {
+	general := &groupRun{tbl: s.tbl, group: s.group, fs: s.fs, rows: s.cutter.rowsDone}
+
+	return general.check(res)
+}
