@@ -44,7 +44,7 @@ func compactKeyFlags() []keyFlag {
 		{"min-input-files", "defaults.compact.min_input_files", "rewrite a group of at least `N` files (default: 5)"},
 		{"delete-file-threshold", "defaults.compact.delete_file_threshold", "rewrite a file with at least `N` delete files (default: 0, never for their number)"},
 		{"delete-ratio-threshold", "defaults.compact.delete_ratio_threshold", "rewrite a file when at least this `RATIO` of its rows is deleted (default: 0.3)"},
-		{"engine", "defaults.compact.engine", "rewrite with `ENGINE`: splice moves encoded pages where it can, general decodes and encodes, auto picks (default: auto)"},
+		{"engine", "defaults.compact.engine", "rewrite with `ENGINE`: splice moves encoded pages where it can, general decodes and encodes, auto picks (general so far; default: auto)"},
 		{"max-group-size", "defaults.compact.max_group_size", "read at most `SIZE` per group (default: 100GiB, and 2 x target while max-hold is not 0)"},
 	}
 }

@@ -57,7 +57,7 @@ func compactKeys() []*key {
 			policy: func(p *Policy) any { return &p.Compact.MaxGroupSize }},
 		{name: "compact.strategy", doc: "How files are chosen and put together.", def: "binpack", enum: []string{"binpack"},
 			policy: func(p *Policy) any { return &p.Compact.Strategy }},
-		{name: "compact.engine", doc: "How files are rewritten: general decodes and encodes, splice moves encoded pages where it can, auto picks.",
+		{name: "compact.engine", doc: "How files are rewritten: general decodes and encodes, splice moves encoded pages where it can, auto picks (general so far).",
 			def: "auto", enum: []string{"auto", "general", "splice"}, policy: func(p *Policy) any { return &p.Compact.Engine }},
 	}
 }

@@ -18,7 +18,8 @@ import (
 	"compactor/pkg/rewrite/splice/thrift"
 )
 
-// The engines. EngineAuto lets each group go the fastest way that is sure.
+// The engines. EngineAuto is the general one as long as splicing was not tried
+// on the files of more writers.
 const (
 	// EngineGeneral decodes, applies deletes and encodes.
 	EngineGeneral = "general"

@@ -23,6 +23,9 @@ func (e *env) compact(o PlanOptions, ro Options) outcome {
 	e.t.Helper()
 	tbl := e.load()
 	plan := e.plan(o)
+	if ro.Engine == "" {
+		e.spliceAside(tbl, plan, ro)
+	}
 	r := New(ro)
 	results, err := r.Rewrite(e.t.Context(), tbl, plan.Groups)
 	require.NoError(e.t, err)
@@ -41,6 +44,30 @@ func (e *env) compact(o PlanOptions, ro Options) outcome {
 	require.NoError(e.t, err)
 
 	return outcome{plan, results, proof, after}
+}
+
+// spliceAside has the splice engine do the same work, as far as it does, proves
+// and verifies it, and removes it again.
+func (e *env) spliceAside(tbl *table.Table, plan *Plan, ro Options) {
+	e.t.Helper()
+	ro.Engine = EngineSplice
+	r := New(ro)
+	results, err := r.Rewrite(e.t.Context(), tbl, plan.Groups)
+	require.NoError(e.t, err)
+	var spliced []Result
+	for _, res := range results {
+		require.NoError(e.t, res.Err)
+		if res.Engine.Name == EngineSplice {
+			spliced = append(spliced, res)
+		} else {
+			require.NotEmpty(e.t, res.Engine.Reason)
+		}
+	}
+	_, err = r.Prove(e.t.Context(), tbl, plan, spliced)
+	require.NoError(e.t, err)
+	require.NoError(e.t, r.Verify(e.t.Context(), tbl, spliced))
+	_, err = r.RemoveOutputs(e.t.Context(), tbl, results)
+	require.NoError(e.t, err)
 }
 
 // sameRows compacts and compares the whole table before and after.

@@ -50,7 +50,7 @@ type Options struct {
 	// written, with the column's path. It exists to inject faults in tests.
 	BeforeChunk func(path []string, chunk *column.Built)
 	// Engine is EngineAuto, EngineGeneral or EngineSplice; empty is EngineAuto.
-	// A group that cannot be spliced goes the general way with each of them.
+	// A group that cannot be spliced goes the general way.
 	Engine string
 }
 
@@ -179,7 +179,7 @@ func (r *Rewriter) one(ctx context.Context, tbl *table.Table, g Group) Result {
 // nothing behind but the reason, and the general engine begins anew.
 func (r *Rewriter) trySplice(ctx context.Context, tbl *table.Table, rec *recorder, res *Result) (done bool, err error) {
 	res.Engine = Engine{Name: EngineGeneral}
-	if r.opts.Engine == EngineGeneral {
+	if r.opts.Engine != EngineSplice {
 		return false, nil
 	}
 	err = r.choose(tbl, res.Group)

@@ -22,15 +22,23 @@ import (
 // addRaw adds a finished Parquet file to the table.
 func (e *env) addRaw(raw []byte, rows int64) {
 	e.t.Helper()
+	df := e.putRaw(raw, rows)
+	e.commit(func(tx *table.Transaction) {
+		require.NoError(e.t, tx.AddDataFiles(e.t.Context(), []iceberg.DataFile{df}, nil, table.WithoutAutoNameMapping()))
+	})
+}
+
+// putRaw puts a finished Parquet file where the table's data is.
+func (e *env) putRaw(raw []byte, rows int64) iceberg.DataFile {
+	e.t.Helper()
 	path := filepath.Join(e.dir, fmt.Sprintf("t/data/raw-%d.parquet", len(e.onDisk())))
 	require.NoError(e.t, os.MkdirAll(filepath.Dir(path), 0o755))
 	require.NoError(e.t, os.WriteFile(path, raw, 0o644))
 	b, err := iceberg.NewDataFileBuilder(e.load().Spec(), iceberg.EntryContentData, "file://"+path, iceberg.ParquetFile,
 		nil, nil, nil, rows, int64(len(raw)))
 	require.NoError(e.t, err)
-	e.commit(func(tx *table.Transaction) {
-		require.NoError(e.t, tx.AddDataFiles(e.t.Context(), []iceberg.DataFile{b.Build()}, nil, table.WithoutAutoNameMapping()))
-	})
+
+	return b.Build()
 }
 
 // rewriteWith rewrites the plan's groups with one engine and proves the result.
@@ -163,6 +171,7 @@ func TestRuleOfAGroupThatIsNotSplicedIsNamed(t *testing.T) {
 			if c.change != nil {
 				c.change(e)
 			}
+			c.opts.Engine = EngineSplice
 			out := e.sameRows(PlanOptions{}, c.opts)
 			require.NotEmpty(t, out.results)
 			assert.Equal(t, EngineGeneral, out.results[0].Engine.Name)

@@ -122,9 +122,16 @@ func (s *spliceRun) describe(o *spliceOutput, footer []byte) (iceberg.DataFile, 
 	return df, nil
 }
 
-// check compares a unit with the partition of its file: under an identity
-// transform every row holds the partition's value, which equal bounds prove.
+// check looks at a unit before it is loaded. It has to fit the limits, and the
+// partition of its file: under an identity transform every row holds the
+// partition's value, which equal bounds prove.
 func (s *spliceRun) check(u splice.Unit, df iceberg.DataFile) error {
+	if u.Rows() > s.rowLimit {
+		return &refuse.Error{Rule: ruleRows, Detail: fmt.Sprintf("%d rows in %s", u.Rows(), df.FilePath())}
+	}
+	if u.Held() > s.rowGroup {
+		return &refuse.Error{Rule: ruleMemory, Detail: fmt.Sprintf("%d bytes in %s", u.Held(), df.FilePath())}
+	}
 	for _, field := range identityFields(s.tbl.Spec()) {
 		want := df.Partition()[field.FieldID]
 		sum, leaf, found := u.Bounds(field.SourceID())

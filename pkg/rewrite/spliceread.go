@@ -1,14 +1,11 @@
 package rewrite
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"sync/atomic"
 
-	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/iceberg-go"
 	iceio "github.com/apache/iceberg-go/io"
 	"golang.org/x/sync/semaphore"
@@ -19,12 +16,15 @@ import (
 
 const (
 	// spliceWhole is the size up to which a file is fetched in one request.
-	spliceWhole = 16 << 20
+	spliceWhole = 8 << 20
 	// spliceAhead is how many files are fetched ahead of the row group that is
 	// being put together.
 	spliceAhead = 16
 	// spliceFetches is how many files are fetched at once.
 	spliceFetches = 8
+	// fetchCopies is how often a file is in memory while it is fetched: in the
+	// store's own buffer too.
+	fetchCopies = 2
 )
 
 // spliceUnit is a loaded row group of an input.
@@ -34,11 +34,12 @@ type spliceUnit struct {
 	cost  int64 // bytes it holds of the reader's budget
 }
 
-// spliceInput is an open file. It is closed with its last unit.
+// spliceInput is a file whose units are being taken. It is closed once they are
+// in memory.
 type spliceInput struct {
 	file   *splice.File
-	source iceio.File // nil once the file was fetched whole
-	left   atomic.Int64
+	source iceio.File    // nil once it is closed
+	closed chan struct{} // of a file that is not fetched whole
 }
 
 // spliceReader fetches the files of a group in their order, ahead of who takes
@@ -62,7 +63,7 @@ type fetched struct {
 }
 
 // run sends the units of the files, in order, until the context ends. Whoever
-// receives a unit releases it.
+// receives a unit gives its cost back to held.
 func (r *spliceReader) run(ctx context.Context, files []File, out chan<- spliceUnit) error {
 	defer close(out)
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -98,8 +99,33 @@ func (r *spliceReader) fetchAll(ctx context.Context, files []File, queue chan<- 
 		// The budget is asked for in the order of the files, or a later one could
 		// hold what an earlier one waits for.
 		cost := r.wholeCost(f)
-		if r.held.Acquire(ctx, cost) != nil || fetchers.Acquire(ctx, 1) != nil {
+		if r.held.Acquire(ctx, fetchCopies*cost) != nil || fetchers.Acquire(ctx, 1) != nil {
 			return
+		}
+		if cost == 0 {
+			// Nothing is fetched ahead of a large file: its row groups ask for their
+			// part of the budget one by one.
+			large := fetched{}
+			large.units, large.err = r.open(f, 0)
+			fetchers.Release(1)
+			slot := make(chan fetched, 1)
+			slot <- large
+			select {
+			case queue <- slot:
+			case <-ctx.Done():
+				closeAll(large)
+
+				return
+			}
+			if len(large.units) > 0 {
+				select {
+				case <-large.units[0].input.closed:
+				case <-ctx.Done():
+					return
+				}
+			}
+
+			continue
 		}
 		slot := make(chan fetched, 1)
 		go func() {
@@ -132,6 +158,11 @@ func (r *spliceReader) send(ctx context.Context, units []spliceUnit, out chan<- 
 			return units, err //nolint:wrapcheck // wrapped by the caller with the file
 		}
 		u.Unit = loaded
+		if len(units) == 1 {
+			if err := u.input.close(); err != nil {
+				return units, err
+			}
+		}
 		select {
 		case out <- u:
 			units = units[1:]
@@ -145,14 +176,14 @@ func (r *spliceReader) send(ctx context.Context, units []spliceUnit, out chan<- 
 
 func closeAll(f fetched) {
 	for _, u := range f.units {
-		_ = u.input.release() // reading has failed already
+		_ = u.input.close() // reading has failed already
 	}
 }
 
 // wholeCost is what fetching the file itself takes of the budget.
 func (r *spliceReader) wholeCost(f File) int64 {
 	if size := f.Data.FileSizeBytes(); size <= spliceWhole {
-		return min(size, r.budget)
+		return size
 	}
 
 	return 0
@@ -169,19 +200,16 @@ func (r *spliceReader) open(f File, cost int64) (units []spliceUnit, err error) 
 	if err != nil {
 		return nil, err //nolint:wrapcheck // wrapped above
 	}
-	input := &spliceInput{source: in}
+	input := &spliceInput{source: in, closed: make(chan struct{})}
 	defer func() {
 		if len(units) == 0 {
 			err = errors.Join(err, input.close())
 		}
 	}()
-	source, err := input.fetch(f.Data.FileSizeBytes())
-	if err != nil {
+	if input.file, err = r.openInput(input, f.Data.FileSizeBytes()); err != nil {
 		return nil, err
 	}
-	if input.file, err = splice.OpenFile(source, f.Data.FileSizeBytes(), r.schema); err != nil {
-		return nil, err //nolint:wrapcheck // wrapped above
-	}
+	r.held.Release((fetchCopies - 1) * cost)
 	if n := input.file.Footer.NumRows; n != f.Data.Count() {
 		return nil, &refuse.Error{Rule: ruleCount, Detail: fmt.Sprintf("%s: %d, not %d", f.Data.FilePath(), n, f.Data.Count())}
 	}
@@ -191,7 +219,6 @@ func (r *spliceReader) open(f File, cost int64) (units []spliceUnit, err error) 
 		}
 		units = append(units, spliceUnit{Unit: u, input: input})
 	}
-	input.left.Store(int64(len(units)))
 	if len(units) > 0 {
 		units[0].cost = cost
 	} else {
@@ -201,17 +228,20 @@ func (r *spliceReader) open(f File, cost int64) (units []spliceUnit, err error) 
 	return units, nil
 }
 
-// fetch reads a small file whole and closes it.
-func (i *spliceInput) fetch(size int64) (parquet.ReaderAtSeeker, error) {
+// openInput reads a small file whole, and closes it.
+func (r *spliceReader) openInput(i *spliceInput, size int64) (*splice.File, error) {
 	if size > spliceWhole {
-		return i.source, nil
+		return splice.OpenFile(i.source, size, r.schema) //nolint:wrapcheck // wrapped by the caller
 	}
 	raw := make([]byte, size)
 	if _, err := io.ReadFull(i.source, raw); err != nil {
 		return nil, fmt.Errorf("read file: %w", err)
 	}
+	if err := i.close(); err != nil {
+		return nil, err
+	}
 
-	return bytes.NewReader(raw), i.close()
+	return splice.OpenBytes(raw, r.schema) //nolint:wrapcheck // wrapped by the caller
 }
 
 func (i *spliceInput) close() error {
@@ -220,17 +250,9 @@ func (i *spliceInput) close() error {
 	}
 	in := i.source
 	i.source = nil
+	close(i.closed)
 	if err := in.Close(); err != nil {
 		return fmt.Errorf("close file: %w", err)
-	}
-
-	return nil
-}
-
-// release gives up one unit.
-func (i *spliceInput) release() error {
-	if i.left.Add(-1) == 0 {
-		return i.close()
 	}
 
 	return nil

@@ -24,10 +24,12 @@ const (
 	// spliceRowGroup is the compressed size of a row group that is written.
 	spliceRowGroup = 64 << 20
 	// spliceLeast is the least memory in which row groups are put together.
-	spliceLeast = 32 << 20
+	spliceLeast = 64 << 20
 	// spliceParts is how many row groups the memory has to hold: the one that is
 	// put together, what is fetched ahead of it, and what is made anew of it.
 	spliceParts = 3
+	// spliceSlack is room for files that are being fetched.
+	spliceSlack = 3 * spliceWhole
 	// splicePage is the average size of pages below which a column's pages are
 	// put together; docs/performance.md has the measurement.
 	splicePage = 16 << 10
@@ -50,6 +52,7 @@ type spliceRun struct {
 	open  *spliceOutput
 	units []spliceUnit // of the row group that is being put together
 	bytes int64
+	cost  int64 // what the units hold of the reader's budget
 	rows  int64
 	files int
 	pages column.Counts
@@ -57,7 +60,7 @@ type spliceRun struct {
 
 // spliceGroup writes the outputs of the result's group into the result.
 func (r *Rewriter) spliceGroup(ctx context.Context, tbl *table.Table, rec *recorder, res *Result) error {
-	budget := int64(spliceParts * spliceRowGroup)
+	budget := int64(spliceParts*spliceRowGroup + spliceSlack)
 	if r.memory != nil {
 		budget = min(budget, r.opts.Memory/int64(r.opts.Parallel))
 		if budget < spliceLeast {
@@ -70,7 +73,7 @@ func (r *Rewriter) spliceGroup(ctx context.Context, tbl *table.Table, rec *recor
 		defer r.memory.Release(share)
 		budget = share * livePercent / 100
 	}
-	run := &spliceRun{rewriter: r, tbl: tbl, group: res.Group, fs: rec, rowGroup: budget / spliceParts}
+	run := &spliceRun{rewriter: r, tbl: tbl, group: res.Group, fs: rec, rowGroup: (budget - spliceSlack) / spliceParts}
 	if err := run.prepare(ctx); err != nil {
 		return err
 	}
@@ -100,7 +103,7 @@ func (s *spliceRun) prepare(ctx context.Context) error {
 	props := s.out.Properties()
 	s.rowGroup = min(s.rowGroup, int64(props.GetInt(table.ParquetRowGroupSizeBytesKey, table.ParquetRowGroupSizeBytesDefault)))
 	s.rowLimit = int64(props.GetInt(table.ParquetRowGroupLimitKey, table.ParquetRowGroupLimitDefault))
-	s.reader = newSpliceReader(storage, s.schema, 2*s.rowGroup)
+	s.reader = newSpliceReader(storage, s.schema, 2*s.rowGroup+spliceSlack)
 	s.reader.guard = s.check
 	rows, bytes := (&groupRun{tbl: s.tbl, group: s.group}).expected()
 	s.cutter = newCutter(s.group.size, rows, bytes, 1)
@@ -156,7 +159,7 @@ func (s *spliceRun) write(ctx context.Context, res *Result) error {
 	work.Go(func() error {
 		for u := range units {
 			if err := s.take(ctx, u, res); err != nil {
-				return errors.Join(err, u.input.release())
+				return err
 			}
 		}
 		if err := context.Cause(ctx); err != nil {
@@ -179,16 +182,10 @@ func (s *spliceRun) write(ctx context.Context, res *Result) error {
 
 // take puts one unit where it belongs.
 func (s *spliceRun) take(ctx context.Context, u spliceUnit, res *Result) error {
-	if u.Rows() > s.rowLimit {
-		return &refuse.Error{Rule: ruleRows, Detail: fmt.Sprintf("%d rows", u.Rows())}
-	}
-	if u.Held() > s.rowGroup {
-		return &refuse.Error{Rule: ruleMemory, Detail: fmt.Sprintf("%d bytes", u.Held())}
-	}
 	if u.Bytes() > s.group.size.target/2 && s.group.Outputs > 1 {
 		return &refuse.Error{Rule: ruleSizes, Detail: fmt.Sprintf("%d bytes", u.Bytes())}
 	}
-	full := s.rows+u.Rows() > s.rowLimit || s.bytes+u.Bytes() > min(s.rowGroup, s.group.size.target/2)
+	full := s.rows+u.Rows() > s.rowLimit || s.bytes+u.Bytes() > s.group.size.target/2 || s.cost+u.cost > s.rowGroup
 	if len(s.units) > 0 && full {
 		if err := s.flush(ctx); err != nil {
 			return err
@@ -207,6 +204,7 @@ func (s *spliceRun) take(ctx context.Context, u spliceUnit, res *Result) error {
 	s.units = append(s.units, u)
 	s.rows += u.Rows()
 	s.bytes += u.Bytes()
+	s.cost += u.cost
 	s.cutter.add(u.Rows())
 
 	return nil
@@ -224,28 +222,16 @@ func (s *spliceRun) flush(ctx context.Context) error {
 	if err := s.open.writer.RowGroup(ctx, plain); err != nil {
 		return fmt.Errorf("output %s: %w", s.open.path, err)
 	}
-	var failed error
-	for _, u := range s.units {
-		failed = errors.Join(failed, s.release(u))
-	}
-	s.units, s.rows, s.bytes = nil, 0, 0
+	s.reader.held.Release(s.cost)
+	s.units, s.rows, s.bytes, s.cost = nil, 0, 0, 0
 	s.cutter.observe(s.open.writer.Written())
 	s.report()
 
-	return failed
-}
-
-func (s *spliceRun) release(u spliceUnit) error {
-	s.reader.held.Release(u.cost)
-
-	return u.input.release()
+	return nil
 }
 
 // abandon closes what a failure left open. The caller removes the outputs.
 func (s *spliceRun) abandon() {
-	for _, u := range s.units {
-		_ = u.input.release() // the failure is known
-	}
 	if s.open != nil {
 		_ = s.open.file.Close() // the output is removed
 	}

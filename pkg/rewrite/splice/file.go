@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/iceberg-go"
 
 	"compactor/pkg/rewrite/splice/codec"
@@ -32,6 +31,8 @@ const (
 	tailBytes = 8
 	// firstRead is how much of a file's end is fetched at first.
 	firstRead = 64 << 10
+	// largestIndexes is how much of a file's page indexes is kept, in bytes.
+	largestIndexes = 1 << 20
 	// largestFooter is the size up to which a footer is read, in bytes.
 	largestFooter = 32 << 20
 )
@@ -41,17 +42,33 @@ const (
 type File struct {
 	Footer *format.FileMetaData
 	Layout *layout.Layout
-	src    parquet.ReaderAtSeeker
+	src    io.ReaderAt
+	whole  []byte // of a file in memory
+	tail   []byte // the end of another file: footer, and page indexes if they are small
 	size   int64
 	body   int64 // offset at which the footer begins
 }
 
+// OpenBytes is OpenFile for a file in memory. Its units are parts of raw, which
+// must not change.
+func OpenBytes(raw []byte, sc *iceberg.Schema) (*File, error) {
+	return open(&File{whole: raw, size: int64(len(raw))}, sc)
+}
+
 // OpenFile reads the footer and finds the table's fields in the file. The error
 // is a refusal, wraps ErrCorrupt or that of a part, or comes from the source.
-// The source has to stay open while the File is used; whoever opened it closes
-// it.
-func OpenFile(src parquet.ReaderAtSeeker, size int64, sc *iceberg.Schema) (*File, error) {
-	f := &File{src: src, size: size}
+// The source has to stay open until the last unit is loaded; whoever opened it
+// closes it.
+func OpenFile(src io.ReaderAt, size int64, sc *iceberg.Schema) (*File, error) {
+	f, err := open(&File{src: src, size: size}, sc)
+	if err != nil {
+		return nil, err
+	}
+
+	return f, f.keepTail()
+}
+
+func open(f *File, sc *iceberg.Schema) (*File, error) {
 	raw, err := f.readFooter()
 	if err != nil {
 		return nil, err
@@ -66,7 +83,30 @@ func OpenFile(src parquet.ReaderAtSeeker, size int64, sc *iceberg.Schema) (*File
 		return nil, err //nolint:wrapcheck // says what it is
 	}
 
-	return f, f.check()
+	if err := f.check(); err != nil {
+		return nil, err
+	}
+
+	return f, nil
+}
+
+// keepTail keeps what is needed after the source is closed: the footer, and the
+// indexes between the last page and the footer.
+func (f *File) keepTail() (err error) {
+	start := int64(len(magic))
+	for i := range f.Footer.RowGroups {
+		for c := range f.Footer.RowGroups[i].Columns {
+			m := f.Footer.RowGroups[i].Columns[c].Meta
+			start = max(start, chunkStart(m)+m.TotalCompressed)
+		}
+	}
+	if f.body-start > largestIndexes {
+		start = f.body
+	}
+	start = min(start, f.size-min(f.size, firstRead))
+	f.tail, err = f.bytes(start, f.size-start)
+
+	return err
 }
 
 // readFooter reads the end of the file (README.md, File format).
@@ -104,6 +144,12 @@ func (f *File) readFooter() ([]byte, error) {
 
 // bytes reads a range, whose bounds the caller has checked.
 func (f *File) bytes(off, n int64) ([]byte, error) {
+	if f.whole != nil {
+		return f.whole[off : off+n : off+n], nil
+	}
+	if at := off - (f.size - int64(len(f.tail))); at >= 0 && at+n <= int64(len(f.tail)) {
+		return f.tail[at : at+n : at+n], nil
+	}
 	b := make([]byte, n)
 	if got, err := f.src.ReadAt(b, off); int64(got) < n {
 		return nil, fmt.Errorf("read %d bytes at %d: %w", n, off, errors.Join(err, io.ErrUnexpectedEOF))

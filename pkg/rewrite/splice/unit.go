@@ -1,6 +1,8 @@
 package splice
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"math"
 
@@ -102,7 +104,7 @@ func (u Unit) source(c layout.Column, leaf int) (column.Source, error) {
 		}
 	}
 	if s.Summary.Unknown {
-		s.Summary, err = stats.Measure(io.NewSectionReader(u.File.src, 0, u.File.size), u.Group, leaf)
+		s.Summary, err = stats.Measure(io.NewSectionReader(u, 0, u.File.size), u.Group, leaf)
 	}
 
 	return s, err //nolint:wrapcheck // says what it is
@@ -116,8 +118,8 @@ func (u Unit) pageSummaries(c layout.Column, leaf int, chunk *page.Chunk) []stat
 	if len(chunk.Pages) < 2 || n <= 0 || n > largestIndex || off < 0 || off > u.File.body-n {
 		return nil
 	}
-	raw, err := u.File.bytes(off, n)
-	if err != nil {
+	raw := make([]byte, n)
+	if _, err := u.ReadAt(raw, off); err != nil {
 		return nil
 	}
 	index, err := format.ReadColumnIndex(raw)
@@ -135,6 +137,27 @@ func (u Unit) pageSummaries(c layout.Column, leaf int, chunk *page.Chunk) []stat
 
 	return out
 }
+
+// ReadAt implements io.ReaderAt over the parts of the file that are in memory.
+func (u Unit) ReadAt(p []byte, off int64) (int, error) {
+	part, at := u.raw, off-u.start
+	if tail := off - (u.File.size - int64(len(u.File.tail))); u.File.whole != nil {
+		part, at = u.File.whole, off
+	} else if tail >= 0 {
+		part, at = u.File.tail, tail
+	}
+	if at < 0 || at >= int64(len(part)) {
+		return 0, fmt.Errorf("read at %d: %w", off, errNotHeld)
+	}
+	n := copy(p, part[at:])
+	if n < len(p) {
+		return n, io.EOF
+	}
+
+	return n, nil
+}
+
+var errNotHeld = errors.New("this part of the file is not in memory")
 
 // Bounds is what the footer says of a top-level column, Unknown when it says
 // nothing that may be believed. It returns false when the field is not there or
