@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-.PHONY: help demo build check lint vet shellcheck docs-check docs test test-long model bench bench-claim bench-maintenance setup dev-up dev-down clean
+.PHONY: help demo build check lint vet shellcheck docs-check docs test test-long model bench bench-claim bench-maintenance bench-rewrite setup dev-up dev-down clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ bench-claim: ## Latency and rate of bakery claims on 1 and 3 nodes, also beside 
 
 bench: ## Go benchmarks
 	GOTESTSUM_FORMAT=standard-verbose scripts/test.sh -run '^$$' -bench . -benchmem -v ./...
+
+bench-rewrite: ## Compare the engines that rewrite data files
+	go test -tags bench ./pkg/rewrite -run '^TestBenchEngines$$' -count 1 -timeout 60m -v
 
 bench-maintenance: ## Time and requests of expire and orphans, beside the client library's own calls
 	GOTESTSUM_FORMAT=standard-verbose scripts/test.sh -tags bench -run '^TestBenchMaintenance$$' -v ./cmd/compactor

@@ -43,4 +43,4 @@ func TestCase_C1_slicesBigForm(t *testing.T) {
 }
 
 // 1 GiB of input in the memory that the contract names.
-func TestMemoryOfOneGiB(t *testing.T) { compactsWithin(t, 64, 512) }
+func TestMemoryOfOneGiB(t *testing.T) { compactsWithin(t, 64, 512, "general") }

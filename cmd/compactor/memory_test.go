@@ -81,8 +81,9 @@ func (p *process) largestResident(limit time.Duration) int64 {
 	}
 }
 
-// compactsWithin compacts files files of 16 MiB with a budget of mib MiB.
-func compactsWithin(t *testing.T, files int, mib int64) {
+// compactsWithin compacts files files of 16 MiB with an engine and a budget of
+// mib MiB.
+func compactsWithin(t *testing.T, files int, mib int64, engine string) {
 	t.Helper()
 	w := newWorld(t)
 	sc := iceberg.NewSchema(0,
@@ -101,7 +102,7 @@ func compactsWithin(t *testing.T, files int, mib int64) {
 		}
 	})
 	require.GreaterOrEqual(t, liveBytes(t, tbl), int64(files)*rows<<10)
-	got := w.peak("--memory", fmt.Sprintf("%dMiB", mib), "--max-hold", "0")
+	got := w.peak("--memory", fmt.Sprintf("%dMiB", mib), "--max-hold", "0", "--engine", engine)
 	t.Logf("peak %d MiB", got>>20)
 	require.Less(t, got, mib<<20*13/10)
 	require.Equal(t, int64(files*rows), rowCount(t, w.load()))
@@ -109,7 +110,11 @@ func compactsWithin(t *testing.T, files int, mib int64) {
 }
 
 // More input than memory is compacted within 1.3 times the memory it was given.
-func TestMemoryOfManyFiles(t *testing.T) { compactsWithin(t, 24, 256) }
+func TestMemoryOfManyFiles(t *testing.T) {
+	for _, engine := range []string{"general", "splice"} {
+		t.Run(engine, func(t *testing.T) { compactsWithin(t, 24, 256, engine) })
+	}
+}
 
 // So is one file of 500 columns.
 func TestMemoryOfWideFile(t *testing.T) {
