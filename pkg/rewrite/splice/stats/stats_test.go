@@ -27,7 +27,7 @@ func TestOrderIsThatOfTheType(t *testing.T) {
 		"negative number":         {page.Leaf{Type: format.Int32}, i32(-1), i32(0)},
 		"negative float":          {page.Leaf{Type: format.Double}, f64(-2), f64(1)},
 		"negative decimal":        {decimal, []byte{0xff, 0xfe}, []byte{0x00, 0x01}},
-		"decimals of two lengths": {page.Leaf{Type: format.ByteArray, SignedBytes: true}, []byte{0x80}, []byte{0xff, 0x00}},
+		"decimals of two lengths": {page.Leaf{Type: format.ByteArray, SignedBytes: true}, []byte{0xff, 0x00}, []byte{0x80}},
 		"bytes have no sign":      {text, []byte{0x01}, []byte{0xff}},
 		"shorter text":            {text, []byte("a"), []byte("aa")},
 	} {
