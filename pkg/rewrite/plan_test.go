@@ -270,7 +270,7 @@ func TestCase_C17_NothingToDoSaysWhy(t *testing.T) {
 	assert.Empty(t, p.Groups)
 	assert.Contains(t, p.Reason, "1 of 1 data files have the wrong size")
 	assert.Equal(t, one.CurrentSnapshot().SnapshotID, p.SnapshotID)
-	assert.Equal(t, Totals{Files: 1, SmallFiles: 1, Bytes: p.Live.Bytes, Rows: 3}, p.Live)
+	assert.Equal(t, Totals{Files: 1, SmallFiles: 1, Bytes: p.Live.Bytes, SmallBytes: p.Live.Bytes, Rows: 3}, p.Live)
 	e.commit(func(tx *table.Transaction) { require.NoError(t, tx.Delete(t.Context(), iceberg.AlwaysTrue{}, nil)) })
 	assert.Equal(t, "the table has no data files", e.plan(PlanOptions{}).Reason)
 }

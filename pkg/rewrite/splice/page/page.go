@@ -36,6 +36,10 @@ const (
 // Largest is the size from which a page is not taken apart, in bytes.
 const Largest = 64 << 20
 
+// largestValues is the number of values from which a page is refused: a few
+// bytes may claim any number of equal levels.
+const largestValues = 1 << 24
+
 // largestMoved is the size up to which a page is moved, in bytes, so that the
 // size with its header fits an offset index.
 const largestMoved = 1 << 30
@@ -184,6 +188,9 @@ func checkDictionary(p *Page) error {
 func checkData(p *Page, leaf Leaf, dictionary bool) error {
 	if p.Values() < 0 {
 		return fmt.Errorf("%w: page of %d values", ErrCorrupt, p.Values())
+	}
+	if p.Values() > largestValues {
+		return &refuse.Error{Rule: RuleLarge, Detail: fmt.Sprintf("%d values", p.Values())}
 	}
 	if d := p.Header.Data; d != nil {
 		if (leaf.MaxRep > 0 && d.Repetition != format.RLE) || (leaf.MaxDef > 0 && d.Definition != format.RLE) {
