@@ -114,7 +114,7 @@ func TestCorpusComesOutAsItWentIn(t *testing.T) {
 				t.Parallel()
 				var files [][]byte
 				for i := range 3 {
-					rec, err := rewritetest.CorpusBatch(sc, cell.Nulls, 40+60*i, uint64(i))
+					rec, err := rewritetest.CorpusBatch(sc, cell.Nulls, 25+30*i, uint64(i))
 					require.NoError(t, err)
 					raw, err := rewritetest.WriteCell(cell, rec)
 					require.NoError(t, err)
