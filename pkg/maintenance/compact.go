@@ -107,6 +107,11 @@ func (c *compaction) run(ctx context.Context, tbl *table.Table) error {
 	if err != nil {
 		return fmt.Errorf("plan %s: %w", name(tbl), err)
 	}
+	if c.o.DryRun {
+		if err := plan.Inspect(ctx, tbl); err != nil {
+			return fmt.Errorf("plan %s: %w", name(tbl), err)
+		}
+	}
 	c.describePlan(plan)
 	switch {
 	case len(plan.Groups) == 0:

@@ -173,7 +173,8 @@ func integrity(results []rewrite.Result) error {
 	return nil
 }
 
-// sortOut separates the groups that failed and names them in the report.
+// sortOut separates the groups that failed or were refused and names them in
+// the report.
 func (c *compaction) sortOut(results []rewrite.Result) []rewrite.Result {
 	good := make([]rewrite.Result, 0, len(results))
 	for _, r := range results {
@@ -182,10 +183,15 @@ func (c *compaction) sortOut(results []rewrite.Result) []rewrite.Result {
 
 			continue
 		}
-		c.rep.Failed = append(c.rep.Failed, Refusal{
-			What: "group " + r.Group.ID, Reason: r.Err.Error(), Files: len(r.Group.Files), Bytes: r.Group.Bytes,
-		})
-		c.m.Log.Error().Err(r.Err).Str("table", identString(c.ident)).Str("group", r.Group.ID).Msg("group failed")
+		refusal := Refusal{What: "group " + r.Group.ID, Reason: r.Err.Error(), Files: len(r.Group.Files), Bytes: r.Group.Bytes}
+		log := c.m.Log.Error()
+		if errors.Is(r.Err, rewrite.ErrRefused) {
+			c.rep.Refused = append(c.rep.Refused, refusal)
+			log = c.m.Log.Warn()
+		} else {
+			c.rep.Failed = append(c.rep.Failed, refusal)
+		}
+		log.Err(r.Err).Str("table", identString(c.ident)).Str("group", r.Group.ID).Msg("group left as it is")
 	}
 
 	return good

@@ -17,6 +17,7 @@ type candidate struct {
 	small       bool
 	large       bool
 	overDeleted bool
+	misplaced   string // a delete file of another partition that names it
 }
 
 // liveBytes is an estimate of what the file's surviving rows take.
@@ -122,7 +123,7 @@ func (p *Plan) consider(e *entry) (candidate, bool, error) {
 	}
 	o := p.options
 	size := e.file.FileSizeBytes()
-	c := candidate{entry: e, deletes: deletes, small: size < o.MinFileSize, large: size > o.MaxFileSize}
+	c := candidate{entry: e, deletes: deletes, small: size < o.MinFileSize, large: size > o.MaxFileSize, misplaced: p.set.misplaced[e.path()]}
 	if deletes.vector != nil {
 		c.deleted = deletes.vector.file.Count()
 	}

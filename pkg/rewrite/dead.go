@@ -6,7 +6,6 @@ import (
 
 	"github.com/apache/iceberg-go"
 	iceio "github.com/apache/iceberg-go/io"
-	"github.com/apache/iceberg-go/table"
 )
 
 // deadDeletes finds the delete files that a rewrite leaves without a purpose.
@@ -69,8 +68,7 @@ func (d *deadDeletes) certain(e *entry) bool {
 }
 
 func (d *deadDeletes) partitionWide(e *entry) bool {
-	return e.file.ContentType() == iceberg.EntryContentPosDeletes && !table.IsDeletionVector(e.file) &&
-		e.reference(d.plan.set.byPath) == ""
+	return e.partitionWide(d.plan.set.byPath)
 }
 
 // namesStaying returns a live data file that stays and that a partition-wide

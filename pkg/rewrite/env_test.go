@@ -141,13 +141,7 @@ func tableRows(t *testing.T, tbl *table.Table) []string {
 	var out []string
 	for rec, err := range batches {
 		require.NoError(t, err)
-		for i := range int(rec.NumRows()) {
-			var cells []string
-			for c, col := range rec.Columns() {
-				cells = append(cells, rec.ColumnName(c)+"="+col.ValueStr(i)+fmt.Sprintf("/%t", col.IsNull(i)))
-			}
-			out = append(out, strings.Join(cells, " "))
-		}
+		out = append(out, recordRows(rec)...)
 		rec.Release()
 	}
 	slices.Sort(out)
@@ -230,6 +224,26 @@ func (e *env) deleteEqual(fieldID int, rows ...string) *table.Table {
 
 	return e.commit(func(tx *table.Transaction) {
 		require.NoError(e.t, tx.CommitEqualityDeletes(e.t.Context(), []int{fieldID},
+			func(yield func(arrow.RecordBatch, error) bool) { yield(rec, nil) }, nil))
+	})
+}
+
+// deleteRows commits an equality-delete file on several top-level columns.
+func (e *env) deleteRows(ids []int, rows ...string) *table.Table {
+	e.t.Helper()
+	var fields []iceberg.NestedField
+	for _, id := range ids {
+		field, ok := e.load().Schema().FindFieldByID(id)
+		require.True(e.t, ok)
+		fields = append(fields, field)
+	}
+	sub, err := table.SchemaToArrowSchemaWithOptions(iceberg.NewSchema(0, fields...), table.ArrowSchemaOptions{})
+	require.NoError(e.t, err)
+	rec, _, err := array.RecordFromJSON(memory.DefaultAllocator, sub, strings.NewReader("["+strings.Join(rows, ",")+"]"))
+	require.NoError(e.t, err)
+
+	return e.commit(func(tx *table.Transaction) {
+		require.NoError(e.t, tx.CommitEqualityDeletes(e.t.Context(), ids,
 			func(yield func(arrow.RecordBatch, error) bool) { yield(rec, nil) }, nil))
 	})
 }

@@ -10,8 +10,6 @@ import (
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/file"
 	"github.com/apache/arrow-go/v18/parquet/metadata"
-	"github.com/apache/arrow-go/v18/parquet/pqarrow"
-	"github.com/apache/arrow-go/v18/parquet/schema"
 	"github.com/apache/iceberg-go"
 	iceio "github.com/apache/iceberg-go/io"
 	"github.com/apache/iceberg-go/table"
@@ -38,9 +36,8 @@ var errLargePage = errors.New("page too large to be looked at")
 type admit func(ctx context.Context) (bytes int64, done func(), err error)
 
 // inspect reads the footer of every file and returns the files with what it
-// says. A file is refused when rows would be lost by reading it: when its
-// columns cannot be told apart, or when a value of its partition is not in the
-// file. The first refused file is named in the error.
+// says. A file is refused when values would be lost by reading it, such as when
+// its columns cannot be told apart. The first refused file is named in the error.
 func inspect(ctx context.Context, tbl *table.Table, files []File, memory admit) ([]File, error) {
 	storage, err := tbl.FS(ctx)
 	if err != nil {
@@ -115,11 +112,16 @@ func inspectFile(tbl *table.Table, storage iceio.IO, f File, limit int64) (s *fi
 	if err != nil {
 		return nil, errors.Join(errUnreadable, err)
 	}
-	if err := columnsKnown(tbl, f.Data, pf.MetaData()); err != nil {
+	constants, err := readContents(tbl, f, pf.MetaData())
+	if err != nil {
 		return nil, err
 	}
+	s, err = measure(pf)
+	if err == nil {
+		s.constants = constants
+	}
 
-	return measure(pf)
+	return s, err
 }
 
 // sourceOf fetches a small file whole. A size that is not the file's own is
@@ -143,30 +145,27 @@ func sourceOf(in iceio.File, size int64) (parquet.ReaderAtSeeker, error) {
 	return bytes.NewReader(raw), nil
 }
 
-// columnsKnown checks that the file's columns can be told by id or by name, and
-// that every identity partition value is stored in the file. Files that were
-// taken over from Hive hold such a value in their path alone; the engine reads
-// it as missing, and a rewrite would make that final.
-func columnsKnown(tbl *table.Table, df iceberg.DataFile, footer *metadata.FileMetaData) error {
-	has, err := fieldIDs(tbl, footer)
+// readContents checks that all rows of a file can be read as they are: that
+// there are as many as its manifest says, and that the columns can be told by id
+// or by name and their types can be converted. It returns the columns that have
+// to be filled in from the partition.
+func readContents(tbl *table.Table, f File, footer *metadata.FileMetaData) ([]constant, error) {
+	if footer.NumRows != f.Data.Count() {
+		return nil, fmt.Errorf("%w: it has %d rows, its manifest says %d", ErrRefused, footer.NumRows, f.Data.Count())
+	}
+	stored, err := readFileSchema(tbl, footer)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	spec := tbl.Metadata().PartitionSpecByID(int(df.SpecID()))
+	if err := stored.readable(tbl); err != nil {
+		return nil, err
+	}
+	spec := tbl.Metadata().PartitionSpecByID(int(f.Data.SpecID()))
 	if spec == nil {
-		return fmt.Errorf("partition spec %d: not in the table metadata", df.SpecID())
-	}
-	for _, field := range identityFields(*spec) {
-		if df.Partition()[field.FieldID] == nil || has(field.SourceID()) {
-			continue
-		}
-		if name, live := tbl.Schema().FindColumnName(field.SourceID()); live {
-			return fmt.Errorf("column %s is not in the file, its value %v stands in the partition %s alone and would be lost",
-				name, df.Partition()[field.FieldID], field.Name)
-		}
+		return nil, fmt.Errorf("%w: partition spec %d is not in the table metadata", ErrRefused, f.Data.SpecID())
 	}
 
-	return nil
+	return constantsOf(tbl, f, *spec, stored)
 }
 
 // identityFields are the fields whose partition value is the column's value.
@@ -180,47 +179,4 @@ func identityFields(spec iceberg.PartitionSpec) []iceberg.PartitionField {
 	}
 
 	return out
-}
-
-// fieldIDs tells which fields of the table the file has.
-func fieldIDs(tbl *table.Table, footer *metadata.FileMetaData) (func(id int) bool, error) {
-	root := footer.Schema.Root()
-	ids := make(map[int]bool)
-	tagged := true
-	for i := range root.NumFields() {
-		tagged = tagged && root.Field(i).FieldID() >= 0
-		collectIDs(root.Field(i), ids)
-	}
-	if tagged {
-		return func(id int) bool { return ids[id] }, nil
-	}
-	mapping := tbl.Metadata().NameMapping()
-	if mapping == nil {
-		return nil, errors.New("its columns carry no field ids and the table has no name mapping, so they cannot be told apart")
-	}
-	sc, err := pqarrow.FromParquet(footer.Schema, nil, footer.KeyValueMetadata())
-	if err != nil {
-		return nil, fmt.Errorf("convert file schema to arrow: %w", err)
-	}
-	mapped, err := table.ArrowSchemaToIceberg(sc, false, mapping)
-	if err != nil {
-		return nil, fmt.Errorf("map column names to field ids: %w", err)
-	}
-
-	return func(id int) bool {
-		_, found := mapped.FindFieldByID(id)
-
-		return found
-	}, nil
-}
-
-func collectIDs(node schema.Node, ids map[int]bool) {
-	if node.FieldID() >= 0 {
-		ids[int(node.FieldID())] = true
-	}
-	if group, ok := node.(*schema.GroupNode); ok {
-		for i := range group.NumFields() {
-			collectIDs(group.Field(i), ids)
-		}
-	}
 }

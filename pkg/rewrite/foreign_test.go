@@ -106,15 +106,35 @@ func (e *env) evolve(change func(u *table.UpdateSpec) *table.UpdateSpec) {
 	}
 }
 
-func TestPartitionValueThatIsNotInTheFileIsNotLost(t *testing.T) {
+// hive adds files that do not store the partition column, and one that does.
+func (e *env) hive(columns map[string]int, all map[string]int) {
+	e.t.Helper()
+	for i := range 6 {
+		e.addForeign(columns, map[int]any{1000: "P0"}, fmt.Sprintf(`{"id":%d,"s":"x"}`, i))
+	}
+	e.addForeign(all, map[int]any{1000: "P0"}, `{"id":6,"s":"x","p":"P0"}`)
+}
+
+// hiveRows are the rows of the files of hive, with the value of the partition.
+func (e *env) hiveRows() []string {
+	e.t.Helper()
+	var rows []string
+	for i := range 7 {
+		rows = append(rows, fmt.Sprintf(`{"id":%d,"s":"x","p":"P0"}`, i))
+	}
+
+	return e.wanted(1, rows...)
+}
+
+func TestPartitionValueThatIsNotInTheFileIsFilledIn(t *testing.T) {
 	for name, change := range evolutions {
 		t.Run(name, func(t *testing.T) {
 			e := newEnv(t, idTextPartition, byP(), nil)
-			for i := range 6 {
-				e.addForeign(map[string]int{"id": 1, "s": 2}, map[int]any{1000: "P0"}, fmt.Sprintf(`{"id":%d,"s":"x"}`, i))
-			}
+			e.hive(map[string]int{"id": 1, "s": 2}, map[string]int{"id": 1, "s": 2, "p": 3})
+			want := e.hiveRows()
 			e.evolve(change)
-			e.refusedGroup("foreign-", "column p is not in the file")
+			e.compact(PlanOptions{}, Options{})
+			assert.Equal(t, want, e.rows())
 		})
 	}
 	t.Run("missing value", func(t *testing.T) {
@@ -168,11 +188,11 @@ func TestFilesWithoutFieldIDs(t *testing.T) {
 	})
 	t.Run("may lack the partition column", func(t *testing.T) {
 		e := newEnv(t, idTextPartition, byP(), iceberg.Properties{table.DefaultNameMappingKey: mapping})
-		for i := range 6 {
-			e.addForeign(map[string]int{"id": 0, "s": 0}, map[int]any{1000: "P0"}, fmt.Sprintf(`{"id":%d,"s":"x"}`, i))
-		}
+		e.hive(map[string]int{"id": 0, "s": 0}, untagged)
+		want := e.hiveRows()
 		e.evolve(evolutions["no spec"])
-		e.refusedGroup("column p is not in the file")
+		e.compact(PlanOptions{}, Options{})
+		assert.Equal(t, want, e.rows())
 	})
 }
 

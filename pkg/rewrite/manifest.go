@@ -38,11 +38,12 @@ func (e *entry) spec() int { return int(e.file.SpecID()) }
 type manifestCache struct {
 	mu     sync.Mutex
 	parsed map[string][]*entry
-	reads  int // manifests read from storage, for tests and for the report
+	named  map[string][]string // position-delete file → the data files it names
+	reads  int                 // manifests read from storage, for tests and for the report
 }
 
 func newManifestCache() *manifestCache {
-	return &manifestCache{parsed: make(map[string][]*entry)}
+	return &manifestCache{parsed: make(map[string][]*entry), named: make(map[string][]string)}
 }
 
 func (c *manifestCache) get(path string) ([]*entry, bool) {
@@ -78,6 +79,9 @@ type fileSet struct {
 	data    []*entry
 	byPath  map[string]*entry
 	deletes *deleteIndex
+	// misplaced has the data files that a delete file of another partition names,
+	// and that delete file.
+	misplaced map[string]string
 }
 
 // loadFiles reads the live files of a snapshot, in manifest order.
@@ -91,6 +95,7 @@ func loadFiles(ctx context.Context, tbl *table.Table, snap *table.Snapshot, cach
 		return nil, fmt.Errorf("read manifest list of snapshot %d: %w", snap.SnapshotID, err)
 	}
 	parsed := make([][]*entry, len(manifests))
+	whole := ctx
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(manifestReaders)
 	for i, m := range manifests {
@@ -105,8 +110,12 @@ func loadFiles(ctx context.Context, tbl *table.Table, snap *table.Snapshot, cach
 		return nil, fmt.Errorf("plan snapshot %d: %w", snap.SnapshotID, err)
 	}
 	cache.keepOnly(manifests)
+	set, err := newFileSet(tbl.Metadata(), parsed)
+	if err != nil {
+		return nil, err
+	}
 
-	return newFileSet(tbl.Metadata(), parsed)
+	return set, set.findMisplaced(whole, fs, cache)
 }
 
 func newFileSet(meta table.Metadata, parsed [][]*entry) (*fileSet, error) {
@@ -178,6 +187,7 @@ func readManifest(tbl *table.Table, fs iceio.IO, m iceberg.ManifestFile) ([]*ent
 			e.bound(df)
 			e.file = iceberg.DataFileWithoutColumnStats(df)
 		}
+		e.file = canonical(e.file)
 		out = append(out, e)
 	}
 

@@ -27,6 +27,10 @@ func partitionKey(spec iceberg.PartitionSpec, values map[int]any) string {
 }
 
 func typedText(v any) string {
+	// A decimal has one type when it was read and another when it was written.
+	if num, ok := decimalOf(v); ok {
+		return "d" + num.BigInt().String()
+	}
 	rv := reflect.ValueOf(v)
 	switch rv.Kind() {
 	case reflect.Bool:

@@ -42,11 +42,14 @@ func openRows(ctx context.Context, tbl *table.Table, files []File, o readOptions
 
 				return
 			}
-			guard := rowGuard{}
+			guard, constants := rowGuard{}, []constant(nil)
 			if len(o.fields) == 0 {
-				guard = newRowGuard(tbl, run.files[0].Data)
+				guard, constants = newRowGuard(tbl, run.files[0].Data), run.files[0].constants()
 			}
 			for rec, err := range batches {
+				if err == nil {
+					rec, err = fill(constants, rec)
+				}
 				if err == nil {
 					err = guard.check(rec)
 				}
@@ -104,7 +107,8 @@ type readRun struct {
 }
 
 // readRuns cuts files into runs of small ones and single large ones. A run is
-// of one partition, so that its rows can be compared with it.
+// of one partition, so that its rows can be compared with it, and its files lack
+// the same columns.
 func readRuns(tbl *table.Table, files []File, o readOptions) []readRun {
 	var runs []readRun
 	var before string
@@ -114,6 +118,9 @@ func readRuns(tbl *table.Table, files []File, o readOptions) []readRun {
 		rows := int(min(int64(o.batchRows), max(1, o.batchBytes/f.rowWidth(fixed))))
 		last := len(runs) - 1
 		where := partitionOf(tbl, f.Data)
+		for _, c := range f.constants() {
+			where += fmt.Sprintf("/%d", c.column)
+		}
 		together := where == before
 		before = where
 		if small && together && last >= 0 && runs[last].parallel > 1 {
@@ -174,4 +181,13 @@ func partitionOf(tbl *table.Table, df iceberg.DataFile) string {
 	}
 
 	return fmt.Sprintf("%d/%s", df.SpecID(), partitionKey(*spec, df.Partition()))
+}
+
+// constants are the columns that the file does not store.
+func (f File) constants() []constant {
+	if f.shape == nil {
+		return nil
+	}
+
+	return f.shape.constants
 }

@@ -75,7 +75,7 @@ func (p *Plan) rebind(tbl *table.Table, g Group) (Group, string, error) {
 		if err != nil {
 			return g, "", err
 		}
-		if reason := refuseFile(tbl, candidate{entry: now, deletes: deletes}); reason != "" {
+		if reason := refuseFile(tbl, candidate{entry: now, deletes: deletes, misplaced: p.set.misplaced[now.path()]}); reason != "" {
 			return g, reason, nil
 		}
 		files = append(files, newFile(now, deletes))

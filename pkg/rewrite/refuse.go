@@ -66,6 +66,9 @@ func refuseFile(tbl *table.Table, c candidate) string {
 	case tbl.Metadata().PartitionSpecByID(c.spec()) == nil:
 		return fmt.Sprintf("partition spec %d is not in the table metadata", c.spec())
 	}
+	if c.misplaced != "" {
+		return fmt.Sprintf("delete file %s names it and is of another partition: some readers apply it and some do not", c.misplaced)
+	}
 	for _, d := range c.deletes.entries() {
 		if !isParquet(d.file) {
 			return fmt.Sprintf("%s delete files cannot be read", d.file.FileFormat())

@@ -22,8 +22,8 @@ const (
 	offsetWidth = 8
 )
 
-// fileShape is what a file asks of memory when it is read, in bytes, as an
-// upper bound for ordinary files. File sizes cannot tell: a dictionary stands
+// fileShape is what a footer says: what a file asks of memory when it is read,
+// in bytes, as an upper bound for ordinary files, and which columns it lacks. File sizes cannot tell: a dictionary stands
 // for any number of equal values.
 type fileShape struct {
 	decoded int64 // all rows
@@ -32,6 +32,8 @@ type fileShape struct {
 	chunk   int64 // the largest row group as stored
 	pages   int64 // the pages held at once, decompressed
 	encoded int64 // the largest row group, decompressed
+
+	constants []constant // columns that the file does not store
 }
 
 // measure reads the footer and the dictionaries.

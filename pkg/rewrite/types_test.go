@@ -91,6 +91,7 @@ func TestCase_C18_EveryTypeAndNameSurvivesWithValidBounds(t *testing.T) {
 			out := e.sameRows(PlanOptions{}, Options{})
 			require.Len(t, out.results, 1)
 			checkBounds(t, e.load().Schema(), out.results[0].Outputs)
+			exactMetrics(t, e.load(), out.results[0].Outputs)
 		})
 	}
 }

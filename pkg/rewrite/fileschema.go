@@ -1,0 +1,139 @@
+package rewrite
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/parquet/metadata"
+	"github.com/apache/arrow-go/v18/parquet/pqarrow"
+	"github.com/apache/arrow-go/v18/parquet/schema"
+	"github.com/apache/iceberg-go"
+	"github.com/apache/iceberg-go/table"
+)
+
+// ErrRefused means that a file could be read in no way that is certain to keep
+// its rows. Its group is left as it is; a retry will say the same.
+var ErrRefused = errors.New("refused")
+
+// fileSchema is what a Parquet file says about its columns, in Iceberg's terms.
+type fileSchema struct {
+	fields map[int]iceberg.NestedField
+}
+
+// readFileSchema finds out which fields of the table a file has, in the way the
+// engine does: by field ids where every column has one, by the table's name
+// mapping otherwise.
+//
+// A file that gives two columns one id is refused here, because iceberg-go ends
+// the whole process over it.
+func readFileSchema(tbl *table.Table, footer *metadata.FileMetaData) (fileSchema, error) {
+	root := footer.Schema.Root()
+	if err := uniqueIDs(root, make(map[int]string)); err != nil {
+		return fileSchema{}, err
+	}
+	mapping := tbl.Metadata().NameMapping()
+	if mapping == nil && !tagged(root) {
+		return fileSchema{}, fmt.Errorf("%w: its columns carry no field ids and the table has no name mapping, so they cannot be told apart", ErrRefused)
+	}
+	sc, err := pqarrow.FromParquet(footer.Schema, nil, footer.KeyValueMetadata())
+	if err != nil {
+		return fileSchema{}, fmt.Errorf("%w: convert file schema to arrow: %w", ErrRefused, err)
+	}
+	read, err := table.ArrowSchemaToIcebergWithOptions(sc, table.ArrowToIcebergOptions{
+		NameMapping: mapping, TableSchema: tbl.Schema(), TableProperties: tbl.Properties(),
+	})
+	if err != nil {
+		return fileSchema{}, fmt.Errorf("%w: its columns cannot be told: %w", ErrRefused, err)
+	}
+	fields, err := iceberg.IndexByID(read)
+	if err != nil {
+		return fileSchema{}, fmt.Errorf("%w: its columns cannot be told: %w", ErrRefused, err)
+	}
+
+	return fileSchema{fields}, nil
+}
+
+func tagged(root *schema.GroupNode) bool {
+	for i := range root.NumFields() {
+		if root.Field(i).FieldID() < 0 {
+			return false
+		}
+	}
+
+	return true
+}
+
+// uniqueIDs refuses a file in which two columns have one field id.
+func uniqueIDs(node schema.Node, seen map[int]string) error {
+	if id := int(node.FieldID()); id >= 0 {
+		if other, twice := seen[id]; twice {
+			return fmt.Errorf("%w: its columns %s and %s have the same field id %d", ErrRefused, other, node.Path(), id)
+		}
+		seen[id] = node.Path()
+	}
+	group, ok := node.(*schema.GroupNode)
+	if !ok {
+		return nil
+	}
+	for i := range group.NumFields() {
+		if err := uniqueIDs(group.Field(i), seen); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+func (s fileSchema) has(id int) bool {
+	_, found := s.fields[id]
+
+	return found
+}
+
+// readable refuses a file with a column whose type cannot be turned into the
+// table's without loss, such as INT96 timestamps, which count nanoseconds.
+func (s fileSchema) readable(tbl *table.Table) error {
+	fields, err := iceberg.IndexByID(tbl.Schema())
+	if err != nil {
+		return fmt.Errorf("index schema of table: %w", err)
+	}
+	for _, id := range slices.Sorted(maps.Keys(fields)) {
+		stored, there := s.fields[id]
+		if !there {
+			continue
+		}
+		if want := fields[id].Type; !promotes(stored.Type, want, tbl.Metadata().Version()) {
+			return fmt.Errorf("%w: column %s is stored as %s, which cannot be read as the table's %s", ErrRefused, fields[id].Name, stored.Type, want)
+		}
+	}
+
+	return nil
+}
+
+// promotes reports whether the engine reads values of one type as another. Types
+// whose stored form has no annotation of its own are left to the reader.
+func promotes(stored, want iceberg.Type, version int) bool {
+	switch want.(type) {
+	case iceberg.VariantType, iceberg.GeometryType, iceberg.GeographyType, iceberg.UnknownType:
+		return true
+	case iceberg.UUIDType: // iceberg-go has no conversion from sixteen plain bytes
+		return stored.Equals(want)
+	case iceberg.NestedType:
+		return stored.Type() == want.Type()
+	}
+	_, isDate := stored.(iceberg.DateType)
+	switch want.(type) {
+	case iceberg.TimestampType, iceberg.TimestampNsType:
+		if isDate && version >= 3 {
+			return true
+		}
+	}
+	if stored.Equals(want) {
+		return true
+	}
+	_, err := iceberg.PromoteType(stored, want)
+
+	return err == nil
+}

@@ -1,0 +1,94 @@
+package rewrite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/apache/arrow-go/v18/parquet/file"
+	iceio "github.com/apache/iceberg-go/io"
+	"github.com/apache/iceberg-go/table"
+	"golang.org/x/sync/errgroup"
+)
+
+// Inspect reads the footer of every planned input and moves the groups that
+// Rewrite would not take from Groups to Refused, so that a plan that is only
+// shown says what a run would do. Rewrite looks for itself; a run has no need of
+// this, and is spared reading the footers of groups that another round may find
+// changed.
+//
+// It reads and changes nothing else. The error is that of a cancelled context or
+// of storage that cannot be opened; the call may be repeated.
+func (p *Plan) Inspect(ctx context.Context, tbl *table.Table) error {
+	storage, err := tbl.FS(ctx)
+	if err != nil {
+		return fmt.Errorf("open storage of table: %w", err)
+	}
+	reasons := make([]error, len(p.Groups))
+	work, inner := errgroup.WithContext(ctx)
+	work.SetLimit(inspectors)
+	for i, g := range p.Groups {
+		work.Go(func() error {
+			reasons[i] = inspectGroup(inner, tbl, storage, g)
+
+			return nil
+		})
+	}
+	_ = work.Wait() // no goroutine above returns an error
+	if ctx.Err() != nil {
+		return fmt.Errorf("inspect planned files: %w", context.Cause(ctx))
+	}
+	groups := p.Groups
+	p.Groups = nil
+	for i, g := range groups {
+		if reasons[i] == nil {
+			p.Groups = append(p.Groups, g)
+
+			continue
+		}
+		p.Refused = append(p.Refused, Refusal{
+			What: groupName(g), Reason: reasons[i].Error(), Files: len(g.Files), Bytes: g.Bytes,
+		})
+	}
+	if len(p.Groups) == 0 && len(groups) > 0 {
+		p.Reason = "everything that could be rewritten was refused"
+	}
+
+	return nil
+}
+
+// inspectGroup names the first file of a group that cannot be read.
+func inspectGroup(ctx context.Context, tbl *table.Table, storage iceio.IO, g Group) error {
+	for _, f := range g.Files {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := inspectFooter(tbl, storage, f); err != nil {
+			return fmt.Errorf("data file %s: %w", f.Data.FilePath(), err)
+		}
+	}
+
+	return nil
+}
+
+func inspectFooter(tbl *table.Table, storage iceio.IO, f File) (err error) {
+	defer func() {
+		// A damaged footer makes the Parquet library panic.
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: read footer: %v", errUnreadable, p)
+		}
+	}()
+	in, err := storage.Open(f.Data.FilePath())
+	if err != nil {
+		return errors.Join(errUnreadable, err)
+	}
+	defer func() { err = errors.Join(err, in.Close()) }()
+	pf, err := file.NewParquetReader(in)
+	if err != nil {
+		return errors.Join(errUnreadable, err)
+	}
+
+	_, err = readContents(tbl, f, pf.MetaData())
+
+	return err
+}
