@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-.PHONY: help demo build check lint vet shellcheck docs-check docs test test-long model bench bench-claim bench-maintenance bench-rewrite setup dev-up dev-down clean
+.PHONY: help demo build check lint vet shellcheck docs-check docs test test-long interop model bench bench-claim bench-maintenance bench-rewrite setup dev-up dev-down clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,10 +18,10 @@ check: lint vet shellcheck docs-check ## Linters, vet, scripts, and that generat
 
 lint:
 	@scripts/setup.sh check
-	. scripts/lib.sh && "$$golangci_lint" run --allow-parallel-runners ./...
+	. scripts/lib.sh && "$$golangci_lint" run --build-tags interop,spark --allow-parallel-runners ./...
 
 vet:
-	go vet ./...
+	go vet -tags interop,spark ./...
 
 shellcheck:
 	@scripts/setup.sh check
@@ -36,10 +36,18 @@ docs: ## Write the generated parts of the documentation
 	go test ./internal/config -run '^TestReferenceIsCurrent$$' -update
 
 test: check model ## Everything that continuous integration runs: check, the model, then all tests on real servers
-	scripts/test.sh -race ./...
+	@scripts/setup.sh interop
+	scripts/test.sh -race -tags interop ./...
 
 test-long: ## The tests of "make test" and those with the build tag "long"
-	scripts/test.sh -race -tags long -timeout 60m ./...
+	@scripts/setup.sh interop
+	@scripts/setup.sh spark
+	scripts/test.sh -race -tags long,interop,spark -timeout 60m ./...
+
+interop: ## Tables of PyIceberg, DuckDB and Spark, maintained and read back by each of them
+	@scripts/setup.sh interop
+	@scripts/setup.sh spark
+	scripts/test.sh -tags interop,spark -v ./internal/interop
 
 model: ## Check every configuration of the protocol's model with Spin
 	@scripts/setup.sh test

@@ -10,6 +10,12 @@ postgres18_version=18.6.3
 golangci_version=v2.15.0
 gotestsum_version=v1.13.0
 
+# The Iceberg runtime for the PySpark that internal/interop/engines/requirements-spark.txt names, and the Java that runs it; also in
+# internal/interop/spark_test.go.
+iceberg_version=1.11.0
+spark_scala=4.0_2.13
+java_home=/usr/lib/jvm/java-17-openjdk-$(dpkg --print-architecture 2>/dev/null || echo amd64)
+
 # Root keeps the cache where the user postgres can read it, because that user runs the PostgreSQL of the cache.
 if [ -n "${COMPACTOR_CACHE:-}" ]; then
 	cache=$COMPACTOR_CACHE

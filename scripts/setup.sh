@@ -5,7 +5,9 @@
 #
 #   scripts/setup.sh check   linter and shellcheck
 #   scripts/setup.sh test    servers, C compiler for -race, test runner
-#   scripts/setup.sh         both
+#   scripts/setup.sh interop PyIceberg and DuckDB
+#   scripts/setup.sh spark   Spark with the Iceberg runtime, and Java
+#   scripts/setup.sh         all of it but Spark
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -111,6 +113,48 @@ seaweedfs() {
 	return "$status"
 }
 
+# python_env makes a Python environment of the pinned packages of a list in the folder given last. It works after it was moved, as
+# long as its python is called and no script of its own.
+python_env() {
+	python3 -m venv "$2" &&
+		"$2/bin/python" -m pip install --quiet --disable-pip-version-check -r "$root/internal/interop/engines/$1"
+}
+
+# spark_jars copies the Iceberg runtime for Spark and its AWS libraries from Maven Central into the folder.
+spark_jars() {
+	local artifact
+	for artifact in "iceberg-spark-runtime-$spark_scala" iceberg-aws-bundle; do
+		mvn -q -B dependency:copy "-Dartifact=org.apache.iceberg:$artifact:$iceberg_version" "-DoutputDirectory=$1" || return
+	done
+}
+
+# engines_env installs an environment unless the one in the cache was made of the same list.
+engines_env() {
+	local name=$1 list=$2 versions
+	if ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
+		install_packages python3-venv
+	fi
+	versions=$(sha256sum <"$root/internal/interop/engines/$list")
+	if [ "$(cat "$cache/$name/versions" 2>/dev/null)" != "$versions" ]; then
+		say "installing the Python packages of $list (once, some minutes)"
+		place "$name" python_env "$list" || die "the Python packages of $list could not be installed"
+		printf '%s\n' "$versions" >"$cache/$name/versions"
+	fi
+}
+
+setup_interop() { engines_env engines-python requirements-python.txt; }
+
+setup_spark() {
+	need openjdk-17-jre-headless "$java_home/bin/java"
+	need maven mvn
+	install_missing
+	engines_env engines-spark requirements-spark.txt
+	if [ ! -d "$cache/iceberg-spark-$spark_scala-$iceberg_version" ]; then
+		say "fetching the Iceberg runtime $iceberg_version for Spark"
+		place "iceberg-spark-$spark_scala-$iceberg_version" spark_jars || die "the Iceberg runtime for Spark could not be fetched"
+	fi
+}
+
 setup_check() {
 	need shellcheck shellcheck
 	install_missing
@@ -148,9 +192,12 @@ check_go
 case ${1:-all} in
 check) setup_check ;;
 test) setup_test ;;
+interop) setup_interop ;;
+spark) setup_spark ;;
 all)
 	setup_check
 	setup_test
+	setup_interop
 	;;
-*) die "usage: scripts/setup.sh [check|test]" ;;
+*) die "usage: scripts/setup.sh [check|test|interop|spark]" ;;
 esac
