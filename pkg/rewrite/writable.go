@@ -35,7 +35,33 @@ func unwritable(tbl *table.Table) string {
 		}
 	}
 
-	return unwritableSpec(tbl.Spec())
+	if reason := unwritableSpec(tbl.Spec()); reason != "" {
+		return reason
+	}
+
+	return severalDecimals(tbl.Schema(), tbl.Spec())
+}
+
+// severalDecimals looks for two decimal values in a partition: iceberg-go gives
+// the types of both the same name in the schema of a manifest, which Avro does
+// not allow.
+func severalDecimals(sc *iceberg.Schema, spec iceberg.PartitionSpec) string {
+	first := ""
+	for _, field := range spec.Fields() {
+		source, found := sc.FindTypeByID(field.SourceID())
+		if !found {
+			continue
+		}
+		if _, decimal := field.Transform.ResultType(source).(iceberg.DecimalType); !decimal {
+			continue
+		}
+		if first != "" {
+			return fmt.Sprintf("partition fields %s and %s are both decimals, which cannot be written to one manifest", first, field.Name)
+		}
+		first = field.Name
+	}
+
+	return ""
 }
 
 // unwritableSpec looks for partition fields whose name cannot stand in the

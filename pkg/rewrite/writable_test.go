@@ -3,6 +3,8 @@ package rewrite
 import (
 	"testing"
 
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/iceberg-go"
 	"github.com/apache/iceberg-go/table"
 	"github.com/stretchr/testify/assert"
@@ -57,4 +59,21 @@ func TestCodecInCapitalsIsTheSameCodec(t *testing.T) {
 		require.NoError(t, tx.SetProperties(iceberg.Properties{compressionCodecKey: "GZIP"}))
 	})
 	e.sameRows(PlanOptions{}, Options{})
+}
+
+func TestTwoDecimalsInAPartitionAreRefused(t *testing.T) {
+	sc := iceberg.NewSchema(0,
+		iceberg.NestedField{ID: 1, Name: "a", Type: iceberg.DecimalTypeOf(9, 2)},
+		iceberg.NestedField{ID: 2, Name: "b", Type: iceberg.DecimalTypeOf(18, 4)})
+	field := func(id int, name string, transform iceberg.Transform) iceberg.PartitionField {
+		return iceberg.PartitionField{SourceIDs: []int{id}, FieldID: 1000 + id, Name: name, Transform: transform}
+	}
+	two := iceberg.NewPartitionSpec(field(1, "x", iceberg.IdentityTransform{}), field(2, "y", iceberg.TruncateTransform{Width: 10}))
+	e := newEnv(t, sc, two, nil)
+	assert.Contains(t, unwritable(e.load()), "x and y are both decimals")
+	_, err := e.load().AppendTable(t.Context(), array.NewTableFromRecords(batchJSON(t, e.load(), `{"a":"1.00"}`).Schema(),
+		[]arrow.RecordBatch{batchJSON(t, e.load(), `{"a":"1.00"}`)}), 1, nil)
+	require.Error(t, err, "when iceberg-go can write such manifests, the refusal may go")
+	one := iceberg.NewPartitionSpec(field(1, "x", iceberg.IdentityTransform{}), field(2, "y", iceberg.BucketTransform{NumBuckets: 4}))
+	assert.Empty(t, severalDecimals(sc, one))
 }
