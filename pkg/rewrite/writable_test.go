@@ -77,3 +77,12 @@ func TestTwoDecimalsInAPartitionAreRefused(t *testing.T) {
 	one := iceberg.NewPartitionSpec(field(1, "x", iceberg.IdentityTransform{}), field(2, "y", iceberg.BucketTransform{NumBuckets: 4}))
 	assert.Empty(t, severalDecimals(sc, one))
 }
+
+func TestUnknownTransformsAreRefused(t *testing.T) {
+	transform, err := iceberg.ParseTransform("zorder")
+	require.NoError(t, err)
+	spec := iceberg.NewPartitionSpec(iceberg.PartitionField{SourceIDs: []int{2}, FieldID: 1000, Name: "p", Transform: transform})
+	refusal, refused := refuseTable(bare(t, spec, nil))
+	require.True(t, refused)
+	assert.Contains(t, refusal.Reason, "uses a transform this version does not know")
+}
