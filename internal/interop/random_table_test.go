@@ -214,7 +214,7 @@ func (x *randomTable) evolveSpec() {
 		name := fmt.Sprintf("bucket_%d", x.next)
 		x.note("add partition field %s", name)
 
-		return u.AddField("id", iceberg.BucketTransform{NumBuckets: 2 + int(x.next%7)}, name).Commit()
+		return u.AddField("id", iceberg.BucketTransform{NumBuckets: 2 + int(x.next)}, name).Commit()
 	})
 }
 
