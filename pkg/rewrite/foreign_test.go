@@ -133,10 +133,17 @@ func TestPartitionValueThatIsNotInTheFileIsFilledIn(t *testing.T) {
 			e.hive(map[string]int{"id": 1, "s": 2}, map[string]int{"id": 1, "s": 2, "p": 3})
 			want := e.hiveRows()
 			e.evolve(change)
-			e.compact(PlanOptions{}, Options{})
+			e.compact(PlanOptions{}, Options{Engine: EngineSplice}) // asked for, and not taken
 			assert.Equal(t, want, e.rows())
 		})
 	}
+	t.Run("general engine", func(t *testing.T) {
+		e := newEnv(t, idTextPartition, byP(), nil)
+		e.hive(map[string]int{"id": 1, "s": 2}, map[string]int{"id": 1, "s": 2, "p": 3})
+		want := e.hiveRows()
+		e.compact(PlanOptions{}, Options{})
+		assert.Equal(t, want, e.rows())
+	})
 	t.Run("missing value", func(t *testing.T) {
 		e := newEnv(t, idTextPartition, byP(), nil)
 		for i := range 6 {
