@@ -43,7 +43,7 @@ func run(ctx context.Context, env environment) error {
 		return nil
 	}
 	if ctx.Err() != nil && exitCode(err) == exitFailed {
-		err = errors.Join(err, context.Cause(ctx)) // Stopped, whatever it was that failed because of it.
+		err = fmt.Errorf("%w: %w", context.Cause(ctx), err) // Stopped, whatever it was that failed because of it.
 	}
 	if !wasReported(err) && wantsJSON(env.args) {
 		return errors.Join(err, writeFailure(env.stdout, err))

@@ -289,9 +289,9 @@ func (a claimAdapter) Acquire(ctx context.Context, ident table.Identifier) (main
 	case errors.Is(err, claim.ErrHeld) && cut:
 		return nil, fmt.Errorf("%w: %w", errTimeUp, err)
 	case errors.Is(err, claim.ErrHeld):
-		return nil, errors.Join(maintenance.ErrClaimHeld, err)
+		return nil, fmt.Errorf("%w: %w", maintenance.ErrClaimHeld, err)
 	case errors.Is(err, claim.ErrLost):
-		return nil, errors.Join(maintenance.ErrClaimLost, err)
+		return nil, fmt.Errorf("%w: %w", maintenance.ErrClaimLost, err)
 	case err != nil:
 		return nil, fmt.Errorf("acquire claim: %w", err)
 	}
@@ -313,7 +313,7 @@ func (h heldClaim) Verify(ctx context.Context) (time.Time, error) {
 	deadline, err := h.Claim.Verify(ctx)
 	switch {
 	case errors.Is(err, claim.ErrLost):
-		return time.Time{}, errors.Join(maintenance.ErrClaimLost, err)
+		return time.Time{}, fmt.Errorf("%w: %w", maintenance.ErrClaimLost, err)
 	case err != nil:
 		return time.Time{}, fmt.Errorf("verify claim: %w", err)
 	}

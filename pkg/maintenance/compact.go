@@ -59,7 +59,7 @@ func (m *Maintainer) Compact(ctx context.Context, look *table.Table, o CompactOp
 // fills in status, reason and duration.
 func (m *Maintainer) closeStep(ctx context.Context, rep *StepReport, started time.Time, err error) error {
 	if err != nil && ctx.Err() != nil && !ends(err) {
-		err = errors.Join(ErrStopped, context.Cause(ctx), err)
+		err = classed(ErrStopped, context.Cause(ctx), err)
 	}
 	if err != nil {
 		rep.Status = statusOf(err)

@@ -215,6 +215,6 @@ func (e *expiry) prove(ctx context.Context, base *table.Table, ch expiryChange) 
 	default:
 		e.rep.Reason = fmt.Sprintf("%d snapshots expired, but no file was deleted: %v", len(ch.plan.snapshots), err)
 
-		return fmt.Errorf("%s: %w", e.rep.Reason, errors.Join(ErrPartial, err))
+		return fmt.Errorf("%s: %w", e.rep.Reason, classed(ErrPartial, nil, err))
 	}
 }

@@ -2,7 +2,6 @@ package maintenance
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -52,7 +51,7 @@ func (e *expiry) cleanUp(ctx context.Context, gone remains) error {
 	if err != nil {
 		e.rep.Reason += fmt.Sprintf(", %d of %d unreachable files deleted: %v; the next expiry goes on", files.Deleted, files.Planned, err)
 
-		return fmt.Errorf("%s: %w", e.rep.Reason, errors.Join(ErrPartial, err))
+		return fmt.Errorf("%s: %w", e.rep.Reason, classed(ErrPartial, nil, err))
 	}
 	e.rep.Reason += fmt.Sprintf(", %d unreachable files deleted", files.Deleted)
 	if files.Why != "" {

@@ -222,6 +222,8 @@ func TestStoppedWhileDeleting(t *testing.T) {
 	rep, err := w.m.Expire(ctx, look, ExpireOptions{})
 	require.ErrorIs(t, err, ErrStopped)
 	require.Equal(t, StatusStopped, rep.Status)
+	require.Contains(t, rep.Reason, "terminated")
+	require.NotContains(t, rep.Reason, "\n")
 	require.Subset(t, w.files(), w.live())
 	_, err = w.expire(ExpireOptions{})
 	require.NoError(t, err)

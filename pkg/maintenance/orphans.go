@@ -2,7 +2,6 @@ package maintenance
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -67,7 +66,7 @@ func (m *Maintainer) Orphans(ctx context.Context, look *table.Table, o OrphanOpt
 	s := &orphanSweep{m: m, o: o, ident: look.Identifier(), rep: StepReport{Step: StepOrphans, Orphans: &OrphanReport{}}}
 	err := s.run(ctx, look)
 	if err != nil && ctx.Err() != nil && !ends(err) {
-		err = errors.Join(ErrStopped, context.Cause(ctx), err)
+		err = classed(ErrStopped, context.Cause(ctx), err)
 	}
 	if err != nil {
 		s.rep.Status = statusOf(err)

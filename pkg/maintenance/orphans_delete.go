@@ -186,7 +186,7 @@ func (s *orphanSweep) deleteBatch(ctx context.Context, tbl *table.Table, deadlin
 	s.nameFailures(err)
 	if len(deleted) == 0 && err != nil && len(s.orphans) > 0 {
 		return fmt.Errorf("delete orphans of %s: none of %d was deleted, the rest is not tried: %w", name(tbl), len(batch),
-			errors.Join(ErrPartial, err))
+			classed(ErrPartial, nil, err))
 	}
 
 	return nil

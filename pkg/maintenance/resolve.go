@@ -2,7 +2,6 @@ package maintenance
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -37,16 +36,16 @@ func (m *Maintainer) resolve(ctx context.Context, req commitRequest, cause error
 			return res, nil
 		case err == nil && v == didNotHappen:
 			return res, fmt.Errorf("commit %s on snapshot %s: main moved to %s: %w",
-				name(req.base), headText(req.base), res.ForeignSummary, errors.Join(ErrConflict, cause))
+				name(req.base), headText(req.base), res.ForeignSummary, classed(ErrConflict, nil, cause))
 		case err == nil && conflict && wait > time.Second:
 			// A conflict with an unmoved head is somebody else's "no"; it is
 			// looked at a few times, not until the time is up.
 			return res, fmt.Errorf("commit %s: the catalog answered with a conflict, but main is still %s; "+
-				"%s: %w", name(req.base), headText(req.base), req.change.leftovers(), errors.Join(ErrConflict, cause))
+				"%s: %w", name(req.base), headText(req.base), req.change.leftovers(), classed(ErrConflict, nil, cause))
 		}
 		if !pause(bound, wait) {
 			return commitResult{}, fmt.Errorf("commit %s: %w; %s: %w",
-				name(req.base), ErrAmbiguous, req.change.leftovers(), errors.Join(cause, lastErr))
+				name(req.base), ErrAmbiguous, req.change.leftovers(), classed(cause, nil, lastErr))
 		}
 	}
 }

@@ -61,7 +61,7 @@ func lostOr(ctx context.Context, claim Claim, err error) error {
 		return err
 	}
 
-	return errors.Join(ErrClaimLost, context.Cause(claim.Context()), err) //nolint:contextcheck // The cause of the claim's own end.
+	return classed(ErrClaimLost, context.Cause(claim.Context()), err) //nolint:contextcheck // The cause of the claim's own end.
 }
 
 // close adds a finished round to the step's report.

@@ -69,6 +69,9 @@ func writeStep(line func(label, format string, args ...any), s StepReport) {
 }
 
 func writeCompact(line func(label, format string, args ...any), s StepReport) {
+	if s.Plan == nil && s.Before.Files == 0 && s.Status != StatusNothing {
+		return // It ended before the table was counted.
+	}
 	line("live before", "%s files, %s, %s rows", humanize.Comma(int64(s.Before.Files)), size(s.Before.Bytes), humanize.Comma(s.Before.Rows))
 	if s.Rewritten.FilesIn > 0 {
 		c := s.Rewritten
