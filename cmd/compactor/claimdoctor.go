@@ -143,7 +143,7 @@ func (s *session) doctorNodes(c *cli.Context, env environment) ([]bakery.Node, e
 	}
 	local := c.String("node")
 	if local == "" {
-		local = "here"
+		local = bakery.Here
 	}
 	order, peers, err := named(c, env, "peer")
 	if err != nil {

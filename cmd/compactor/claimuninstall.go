@@ -48,7 +48,7 @@ func claimUninstall(ctx context.Context, c *cli.Context, env environment) error 
 	if err := confirm(ctx, c, env, fmt.Sprintf("The bakery of %s is dropped with all that it knows: who holds which table, and the registry.", dsn)); err != nil {
 		return err
 	}
-	if err := bakery.Uninstall(ctx, bakery.Node{Name: "here", DSN: dsn.Reveal()}, c.Bool("force")); err != nil {
+	if err := bakery.Uninstall(ctx, bakery.Node{Name: bakery.Here, DSN: dsn.Reveal()}, c.Bool("force")); err != nil {
 		return fmt.Errorf("uninstall: %w", err)
 	}
 	if format == outputJSON {

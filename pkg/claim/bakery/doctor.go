@@ -45,6 +45,9 @@ func (e *examination) add(s Severity, code, remedy, text string, args ...any) {
 // Doctor is Examine with the default limits.
 func Doctor(ctx context.Context, n Node) ([]Finding, error) { return Examine(ctx, n, Limits{}) }
 
+// Here names a node whose own name is not known. Examine compares every other name with the one under which the node is a member.
+const Here = "here"
+
 // Examine looks at one node and reports what is wrong with it and how to mend it; nothing found means that the node is fit and all its
 // peers answer. It changes nothing but the rows of one question to the peers, which it takes back. The role has to be a member of
 // bakery_owner. An error means that it could not look; a retry is safe. Run it on every node: each sees its own side of a link.
@@ -64,6 +67,10 @@ func Examine(ctx context.Context, n Node, l Limits) ([]Finding, error) {
 		return e.found, nil
 	}
 	e.Name = m.as
+	if n.Name != m.as && n.Name != Here {
+		e.add(Error, "other_node", "correct the connection string or the name",
+			"the connection string of node %s leads to node %s; node %s was not looked at", n.Name, m.as, n.Name)
+	}
 	// What a role or the database may carry is found below; the questions to the peers have to work in spite of it.
 	const plain = "SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = off"
 	if _, err := m.conn.PgConn().Exec(ctx, plain).ReadAll(); err != nil {

@@ -215,5 +215,7 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 	require.Empty(t, codes(t, m.plan.Nodes[0]))
 
 	require.Equal(t, []string{"pooler"}, codes(t, bakery.Node{Name: "n1", DSN: testenv.PgBouncer(t, m.dbs[0], "session")}))
+	require.Equal(t, []string{"other_node"}, codes(t, bakery.Node{Name: "n2", DSN: m.plan.Nodes[0].DSN}), "n2 was not looked at")
+	require.Empty(t, codes(t, bakery.Node{Name: bakery.Here, DSN: m.plan.Nodes[0].DSN}))
 	require.Equal(t, []string{"not_installed"}, codes(t, bakery.Node{Name: "n1", DSN: m.server.DSN("postgres")}))
 }
