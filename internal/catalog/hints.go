@@ -32,7 +32,8 @@ func (c *Catalog) hint(err error) error {
 		errors.Is(err, rest.ErrOAuthError) && strings.Contains(err.Error(), "dial tcp"): // the client keeps its text alone
 		return &hinted{err, "the catalog cannot be reached: check catalog.uri and the network"}
 	case errors.Is(err, context.DeadlineExceeded),
-		errors.Is(err, rest.ErrOAuthError) && strings.Contains(err.Error(), context.DeadlineExceeded.Error()):
+		errors.Is(err, rest.ErrOAuthError) && (strings.Contains(err.Error(), context.DeadlineExceeded.Error()) ||
+			strings.Contains(err.Error(), "Client.Timeout exceeded")): // as net/http words it before the headers have come
 		return &hinted{err, "the catalog did not answer in time (catalog.timeout)"}
 	case errors.Is(err, rest.ErrOAuthError):
 		return &hinted{err, "no token was granted: check catalog.credential, catalog.scope and catalog.oauth2_server_uri; " +
