@@ -85,7 +85,9 @@ func connectionString(env environment, from string) (string, error) {
 		}
 		dsn = strings.TrimSpace(string(text))
 	case strings.HasPrefix(from, "env:"):
-		dsn, _ = env.getenv(from[len("env:"):])
+		if dsn, _ = env.getenv(from[len("env:"):]); dsn == "" {
+			return "", usagef("the connection string is empty: set the environment variable %s", from[len("env:"):])
+		}
 	case config.DSNHasPassword(from):
 		return "", usagef("a password on the command line can be read by every user of the machine: write NAME=@FILE or NAME=env:VARIABLE, or use a password file (PGPASSFILE)")
 	default:

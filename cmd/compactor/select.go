@@ -50,7 +50,7 @@ func selectTables(c *cli.Context) (selection, error) {
 	for _, arg := range c.StringSlice("exclude") {
 		glob, err := parseGlob(arg)
 		if err != nil {
-			return s, err
+			return s, usagef("--exclude: %w", err)
 		}
 		s.exclude = append(s.exclude, glob)
 	}

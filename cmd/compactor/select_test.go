@@ -48,6 +48,7 @@ func TestWhichTablesACommandLineSelects(t *testing.T) {
 		{args: []string{"sales.*", "--exclude", "sales.*"}, says: "--exclude leaves none of the 3 tables"},
 		{args: []string{"--all", "sales.orders"}, says: "--all stands for every table"},
 		{args: []string{"sales.[a"}, says: "is not a glob"},
+		{args: []string{"--all", "--exclude", "sales.[a"}, says: "--exclude: "},
 		{args: []string{"sales..*"}, says: "an empty name"},
 		{args: []string{"orders"}, says: "has no namespace"},
 		{args: []string{}, says: "or say --all"},
