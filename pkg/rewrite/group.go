@@ -157,6 +157,9 @@ func (g *groupRun) writeOutput(ctx context.Context, lineage bool, res *Result) e
 		if err != nil {
 			return fmt.Errorf("write output: %w", err)
 		}
+		if df, err = g.soundBounds(ctx, df); err != nil {
+			return err
+		}
 		res.Outputs = append(res.Outputs, df)
 	}
 	g.cutter.closed(g.fs.bytes.Load() - before)

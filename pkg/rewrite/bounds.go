@@ -1,0 +1,128 @@
+package rewrite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/apache/arrow-go/v18/parquet"
+	"github.com/apache/arrow-go/v18/parquet/file"
+	"github.com/apache/arrow-go/v18/parquet/metadata"
+	"github.com/apache/iceberg-go"
+	iceio "github.com/apache/iceberg-go/io"
+)
+
+// soundBounds returns the output without the bounds that do not cover all of its
+// rows. arrow-go (v18.8.0) leaves the extremes of a column chunk out when one is
+// longer than 4096 bytes, and iceberg-go (v0.7.0) then takes those of the other
+// row groups for the file's: a scan would skip the file for values that it has.
+// An output of one row group has all or none of a column, so only others are
+// looked at, for one read of the footer.
+func (g *groupRun) soundBounds(ctx context.Context, df iceberg.DataFile) (iceberg.DataFile, error) {
+	lower, upper := df.LowerBoundValues(), df.UpperBoundValues()
+	if len(df.SplitOffsets()) < 2 || len(lower)+len(upper) == 0 {
+		return df, nil
+	}
+	storage, err := g.tbl.FS(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("open storage of table: %w", err)
+	}
+	footer, err := footerOf(storage, df)
+	if err != nil {
+		return nil, fmt.Errorf("read footer of output %s: %w", df.FilePath(), err)
+	}
+	kept := len(lower) + len(upper)
+	for id := range withoutExtremes(footer) {
+		delete(lower, id)
+		delete(upper, id)
+	}
+	if len(lower)+len(upper) == kept {
+		return df, nil
+	}
+	sound, err := iceberg.NewDataFileBuilder(g.tbl.Spec(), df.ContentType(), df.FilePath(), df.FileFormat(), df.Partition(),
+		avroTypes(g.tbl.Spec(), g.tbl.Schema()), nil, df.Count(), df.FileSizeBytes())
+	if err != nil {
+		return nil, fmt.Errorf("describe output %s: %w", df.FilePath(), err)
+	}
+	sound.LowerBoundValues(lower).UpperBoundValues(upper).ColumnSizes(df.ColumnSizes()).ValueCounts(df.ValueCounts()).
+		NullValueCounts(df.NullValueCounts()).NaNValueCounts(df.NaNValueCounts()).SplitOffsets(df.SplitOffsets())
+	if id := df.SortOrderID(); id != nil {
+		sound.SortOrderID(*id)
+	}
+
+	return sound.Build(), nil
+}
+
+// avroTypes are the logical types with which a manifest stores the values of a
+// partition, by the id of the partition field.
+func avroTypes(spec iceberg.PartitionSpec, schema *iceberg.Schema) map[int]string {
+	out := make(map[int]string)
+	for _, field := range spec.Fields() {
+		source, found := schema.FindTypeByID(field.SourceID())
+		if !found {
+			continue
+		}
+		switch field.Transform.ResultType(source).(type) {
+		case iceberg.DateType:
+			out[field.FieldID] = "date"
+		case iceberg.TimeType:
+			out[field.FieldID] = "time-micros"
+		case iceberg.TimestampType, iceberg.TimestampTzType:
+			out[field.FieldID] = "timestamp-micros"
+		case iceberg.DecimalType:
+			out[field.FieldID] = "decimal"
+		case iceberg.UUIDType:
+			out[field.FieldID] = "uuid"
+		}
+	}
+
+	return out
+}
+
+// footerOf reads the footer of a file that was written a moment ago.
+func footerOf(storage iceio.IO, df iceberg.DataFile) (footer *metadata.FileMetaData, err error) {
+	defer func() {
+		// A damaged footer makes the Parquet library panic.
+		if p := recover(); p != nil {
+			footer, err = nil, fmt.Errorf("%w: %v", errUnreadable, p)
+		}
+	}()
+	in, err := storage.Open(df.FilePath())
+	if err != nil {
+		return nil, errors.Join(errUnreadable, err)
+	}
+	defer func() { err = errors.Join(err, in.Close()) }()
+	pf, err := file.NewParquetReader(in)
+	if err != nil {
+		return nil, errors.Join(errUnreadable, err)
+	}
+
+	return pf.MetaData(), nil
+}
+
+// withoutExtremes are the ids of the columns of bytes of which some row group has
+// values but no minimum and maximum.
+func withoutExtremes(footer *metadata.FileMetaData) map[int]struct{} {
+	out := make(map[int]struct{})
+	for i := range footer.NumRowGroups() {
+		for pos := range footer.Schema.NumColumns() {
+			leaf := footer.Schema.Column(pos)
+			if t := leaf.PhysicalType(); t != parquet.Types.ByteArray && t != parquet.Types.FixedLenByteArray {
+				continue
+			}
+			chunk, err := footer.RowGroup(i).ColumnChunk(pos)
+			if err != nil {
+				out[int(leaf.SchemaNode().FieldID())] = struct{}{}
+
+				continue
+			}
+			stats, err := chunk.Statistics()
+			if err == nil && stats != nil && (stats.HasMinMax() || stats.HasNullCount() && stats.NullCount() == chunk.NumValues()) {
+				continue
+			}
+			out[int(leaf.SchemaNode().FieldID())] = struct{}{}
+		}
+	}
+
+	return out
+}
