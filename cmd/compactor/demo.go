@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -82,7 +83,10 @@ func quote(word string) string {
 // runDemo shows the whole job. It fails when a row is missing afterwards.
 func runDemo(ctx context.Context, env environment, dir string) error {
 	say := func(format string, args ...any) {
-		fmt.Fprintf(env.stdout, format+"\n", args...) //nolint:errcheck // A closed terminal ends the program by signal.
+		fmt.Fprintf(env.stdout, format+"\n", args...) //nolint:errcheck // Whoever reads it may go away.
+	}
+	if err := plainFolder(dir); err != nil {
+		return err
 	}
 	abs, free, err := freshFolder(dir)
 	if err != nil {
@@ -124,6 +128,20 @@ func runDemo(ctx context.Context, env environment, dir string) error {
 		say("  %s %s", quote(program), args)
 	}
 	say("  ls -R %s", quote(filepath.Join(dir, "warehouse")))
+
+	return nil
+}
+
+// plainFolder refuses a folder whose path a URL escapes: the library would put
+// the table's files into another one (see inPlace in package maintenance).
+func plainFolder(dir string) error {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return fmt.Errorf("find folder %s: %w", dir, err)
+	}
+	if escaped := (&url.URL{Path: abs}).EscapedPath(); escaped != abs {
+		return usagef("--dir %s: the files of the table would land in %s: name a folder without spaces and signs that a URL escapes", dir, escaped)
+	}
 
 	return nil
 }

@@ -81,6 +81,20 @@ func TestSignalWhileOpening(t *testing.T) {
 	require.Equal(t, 143, exitCode(err), "%v", err)
 }
 
+// A folder whose name a URL escapes is refused before anything is made.
+func TestDemoMakesNoSecondFolder(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, odd := range []string{"my demo", "a#b", "a?b", "ä"} {
+		r := (&world{t: t, env: map[string]string{}}).compactor("demo", "--dir", filepath.Join(dir, odd))
+		require.Equal(t, 2, r.code, "%s: %s", odd, r.stderr)
+		require.Contains(t, r.stderr, "--dir")
+	}
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
 // The demo works in its folder, whatever the shell says.
 func TestDemoIgnoresTheShell(t *testing.T) {
 	t.Parallel()
@@ -88,7 +102,7 @@ func TestDemoIgnoresTheShell(t *testing.T) {
 	elsewhere := filepath.Join(dir, "production.db")
 	var out bytes.Buffer
 	err := run(context.Background(), environment{
-		args: []string{"compactor", "demo", "--dir", filepath.Join(dir, "my demo")}, stdout: &out, stderr: &out,
+		args: []string{"compactor", "demo", "--dir", filepath.Join(dir, "demo&co")}, stdout: &out, stderr: &out,
 		getenv: func(k string) (string, bool) {
 			v, ok := map[string]string{
 				"COMPACTOR_CATALOG_URI": "sqlite:" + elsewhere, "COMPACTOR_CATALOG_WAREHOUSE": "file://" + dir, "COMPACTOR_CLAIM_MODE": "none",
@@ -100,7 +114,7 @@ func TestDemoIgnoresTheShell(t *testing.T) {
 	require.NoError(t, err, out.String())
 	_, err = os.Stat(elsewhere)
 	require.ErrorIs(t, err, os.ErrNotExist)
-	require.Contains(t, out.String(), "--config '"+filepath.Join(dir, "my demo", "compactor.yaml")+"'", "commands can be pasted")
+	require.Contains(t, out.String(), "--config '"+filepath.Join(dir, "demo&co", "compactor.yaml")+"'", "commands can be pasted")
 }
 
 func TestWorstOutcomeDecides(t *testing.T) {

@@ -120,7 +120,11 @@ func (c *compaction) run(ctx context.Context, tbl *table.Table) error {
 		c.rep.Status, c.rep.Reason = StatusNothing, c.o.When.describe(liveOf(plan.Live))
 
 		return nil
-	case c.o.DryRun:
+	}
+	if err := inPlace(tbl); err != nil {
+		return err
+	}
+	if c.o.DryRun {
 		c.rep.Status = StatusPlanned
 		c.rep.Plan = planReport(plan, estimate(plan.Groups, c.o.MaxHold))
 		c.rep.Reason = fmt.Sprintf("would rewrite %d groups", len(plan.Groups))

@@ -89,7 +89,11 @@ func (s *manifestStep) run(ctx context.Context, look *table.Table) error {
 		s.rep.Reason = fmt.Sprintf("the policy asks for it from %d manifests on, there are %d", s.o.When, plan.total)
 
 		return nil
-	case s.o.DryRun:
+	}
+	if err := inPlace(look); err != nil {
+		return err
+	}
+	if s.o.DryRun {
 		s.rep.Status = StatusPlanned
 		s.rep.Reason = fmt.Sprintf("would merge %d manifests into about %d", s.rep.Manifests.Rewritten, s.rep.Manifests.Created)
 
