@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/urfave/cli/v2"
 
-	"compactor/internal/metrics"
+	"compactor/pkg/metrics"
 )
 
 var update = flag.Bool("update", false, "write the generated parts of the documentation")

@@ -8,7 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"compactor/internal/config"
-	"compactor/internal/metrics"
+	"compactor/pkg/metrics"
 	"compactor/internal/version"
 	"compactor/pkg/maintenance"
 )
