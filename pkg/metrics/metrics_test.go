@@ -176,7 +176,7 @@ func TestFailedTablesAreNamedUpToABound(t *testing.T) {
 // Every rule is whole, and asks for metrics and labels that there are.
 func TestTheAlertRulesAskForMetricsThatExist(t *testing.T) {
 	t.Parallel()
-	f, err := os.Open("../../configs/alerts.yaml")
+	f, err := os.Open("../../configs/prometheus/alerts.yaml")
 	require.NoError(t, err)
 	defer func() { require.NoError(t, f.Close()) }()
 	var doc struct {

@@ -86,7 +86,7 @@ func Reference(w io.Writer) error {
 	b.WriteString("# Metrics\n\nAfter each run that is no dry run the metrics of that run go to the file `metrics.textfile`, for the node exporter's\n" +
 		"textfile collector, and to the Pushgateway at `metrics.pushgateway`, under the job `compactor`. Scheduled jobs that run\n" +
 		"side by side need a file each. Metrics that cannot be written are logged; the exit code is that of the run.\n" +
-		"Example alert rules are in [configs/alerts.yaml](../configs/alerts.yaml).\n\n" +
+		"Example alert rules are in [configs/prometheus/alerts.yaml](../configs/prometheus/alerts.yaml).\n\n" +
 		"<!-- Generated from the program by `make docs`. -->\n\n| Metric | Type | Labels | Meaning |\n|---|---|---|---|\n")
 	for _, d := range Definitions() {
 		labels := "none"
