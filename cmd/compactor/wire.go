@@ -234,7 +234,7 @@ func (s *session) rewriter(task func(rewrite.Progress), engine string) *maintena
 
 func (s *session) rewriteOptions(task func(rewrite.Progress), engine string) rewrite.Options {
 	return rewrite.Options{
-		RunID: s.runID, Memory: s.memory - reserved(s.parallel), Parallel: s.parallel, Progress: task, Engine: engine, Logger: s.log,
+		Memory: s.memory - reserved(s.parallel), Parallel: s.parallel, Progress: task, Engine: engine, Logger: s.log,
 	}
 }
 

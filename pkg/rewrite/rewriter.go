@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,8 +26,6 @@ var ErrIntegrity = errors.New("integrity check failed")
 // Options configure a Rewriter. The zero value works: one group at a time, no
 // memory limit, no log.
 type Options struct {
-	// RunID is part of log lines; outputs are not named after it.
-	RunID string
 	// Memory in bytes for everything allocated here, over all parallel groups.
 	// 0 sets no limit. The process must also set the runtime's memory limit to
 	// it, or the collector lets the heap grow beyond.
@@ -170,7 +169,7 @@ func (r *Rewriter) one(ctx context.Context, tbl *table.Table, g Group) Result {
 		}
 		res.Outputs, res.RowsOut, res.BytesOut = nil, 0, 0
 	}
-	r.log(res)
+	r.log(ctx, tbl, res)
 
 	return res
 }
@@ -255,17 +254,20 @@ func (r *Rewriter) inspectionMemory(ctx context.Context) (int64, func(), error) 
 	return bytes * livePercent / 100, func() { r.memory.Release(bytes) }, nil
 }
 
-func (r *Rewriter) log(res Result) {
-	event := r.opts.Logger.Debug()
-	if res.Err != nil {
-		event = r.opts.Logger.Error().Err(res.Err)
+func (r *Rewriter) log(ctx context.Context, tbl *table.Table, res Result) {
+	event, what := r.opts.Logger.Debug(), "group rewritten"
+	switch {
+	case res.Err != nil && ctx.Err() != nil: // The step says why it was stopped.
+		event, what = r.opts.Logger.Info().Err(res.Err), "group stopped"
+	case res.Err != nil:
+		event, what = r.opts.Logger.Error().Err(res.Err), "group failed"
 	}
-	event.Str("run_id", r.opts.RunID).Str("group", res.Group.ID).Str("partition", res.Group.Partition).
+	event.Str("table", strings.Join(tbl.Identifier(), ".")).Str("group", res.Group.ID).Str("partition", res.Group.Partition).
 		Int("files_in", len(res.Group.Files)).Int("files_out", len(res.Outputs)).
 		Int64("rows_in", res.RowsIn).Int64("rows_out", res.RowsOut).
 		Int64("bytes_in", res.BytesIn).Int64("bytes_out", res.BytesOut).
 		Str("engine", res.Engine.Name).Str("engine_reason", res.Engine.Reason).
-		Dur("elapsed", res.Elapsed).Msg("group rewritten")
+		Dur("elapsed", res.Elapsed).Msg(what)
 }
 
 // RemoveOutputs removes every file the results' groups created, and returns
