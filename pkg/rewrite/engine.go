@@ -51,6 +51,7 @@ const (
 	ruleRows      refuse.Rule = "row group with more rows than the table allows"
 	ruleMemory    refuse.Rule = "row group too large for the memory"
 	ruleCount     refuse.Rule = "row count differs from the manifest's"
+	ruleFileSize  refuse.Rule = "size differs from the manifest's"
 	ruleDamage    refuse.Rule = "unusual or damaged file"
 )
 

@@ -230,6 +230,16 @@ func (r *spliceReader) open(f File, cost int64) (units []spliceUnit, err error) 
 
 // openInput reads a small file whole, and closes it.
 func (r *spliceReader) openInput(i *spliceInput, size int64) (*splice.File, error) {
+	end, err := i.source.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil, fmt.Errorf("find end of file: %w", err)
+	}
+	if end != size {
+		return nil, &refuse.Error{Rule: ruleFileSize, Detail: fmt.Sprintf("%d bytes, not %d", end, size)}
+	}
+	if _, err := i.source.Seek(0, io.SeekStart); err != nil {
+		return nil, fmt.Errorf("rewind file: %w", err)
+	}
 	if size > spliceWhole {
 		return splice.OpenFile(i.source, size, r.schema) //nolint:wrapcheck // wrapped by the caller
 	}
