@@ -8,9 +8,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"compactor/internal/config"
-	"compactor/pkg/metrics"
 	"compactor/internal/version"
 	"compactor/pkg/maintenance"
+	"compactor/pkg/metrics"
 )
 
 // metricsTimeout bounds what is done for metrics after a run, a signal or not.
