@@ -12,11 +12,8 @@ import (
 	"time"
 
 	"github.com/apache/iceberg-go/table"
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"compactor/internal/catalog"
-	"compactor/internal/store"
 	"compactor/internal/tabletest"
 	"compactor/internal/testenv"
 )
@@ -51,8 +48,7 @@ func TestBenchMaintenance(t *testing.T) {
 		r := w.do("expire", "--older-than", "0s", "--retain-last", fmt.Sprint(benchRetained))
 		require.Equal(w.t, 0, r.code, r.stdout+r.stderr)
 	}}, {"iceberg-go", func(w *world) {
-		tbl, done := w.throughProxies()
-		defer done()
+		tbl := w.throughProxies()
 		tx := tbl.NewTransaction()
 		require.NoError(w.t, tx.ExpireSnapshots(table.WithOlderThan(0), table.WithRetainLast(benchRetained)))
 		_, err := tx.Commit(context.Background())
@@ -62,8 +58,7 @@ func TestBenchMaintenance(t *testing.T) {
 		r := w.do("orphans", "--max-orphan-share", "1")
 		require.Equal(w.t, 0, r.code, r.stdout+r.stderr)
 	}}, {"iceberg-go", func(w *world) {
-		tbl, done := w.throughProxies()
-		defer done()
+		tbl := w.throughProxies()
 		_, err := tbl.DeleteOrphanFiles(context.Background(), table.WithFilesOlderThan(72*time.Hour))
 		require.NoError(w.t, err)
 	}}}
@@ -170,22 +165,10 @@ func summary(runs, base []measured) string {
 }
 
 // throughProxies opens the table as the program does.
-func (w *world) throughProxies() (*table.Table, func()) {
+func (w *world) throughProxies() *table.Table {
 	w.t.Helper()
-	cat, err := catalog.Open(context.Background(), catalog.Options{
-		Catalog: catalog.Settings{
-			Type: "rest", Name: "bench", URI: w.catalog.URL, Warehouse: w.lake.Warehouse,
-			Credential: w.lake.AccessKey + ":" + w.lake.SecretKey,
-		},
-		Storage: store.Options{S3: store.S3Options{
-			Endpoint: w.s3.URL, Region: w.lake.Region,
-			AccessKeyID: w.lake.AccessKey, SecretAccessKey: w.lake.SecretKey, URLStyle: store.StylePath,
-		}},
-		Logger: zerolog.Nop(),
-	})
-	require.NoError(w.t, err)
-	tbl, err := cat.LoadTable(context.Background(), w.ident)
+	tbl, err := w.openAt(w.catalog.URL, w.s3.URL).LoadTable(context.Background(), w.ident)
 	require.NoError(w.t, err)
 
-	return tbl, func() { require.NoError(w.t, cat.Close()) }
+	return tbl
 }

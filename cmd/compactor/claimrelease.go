@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"compactor/pkg/claim"
 	"compactor/pkg/claim/bakery"
 )
 
@@ -33,7 +34,7 @@ func claimReleaseCommand(env environment) *cli.Command {
 			&cli.BoolFlag{Name: "force", Usage: "whatever the holder does; required"},
 			yesFlag(),
 		}, commonFlags()...),
-		Action: func(c *cli.Context) error { return claimRelease(c.Context, c, env) },
+		Action: func(c *cli.Context) error { return claimRelease(c, env) },
 	}
 }
 
@@ -46,7 +47,7 @@ type forcedRelease struct {
 	Released bool   `json:"released"` // false: it was gone before
 }
 
-func claimRelease(ctx context.Context, c *cli.Context, env environment) error {
+func claimRelease(c *cli.Context, env environment) error {
 	format, err := outputFormat(c)
 	if err != nil {
 		return err
@@ -55,40 +56,34 @@ func claimRelease(ctx context.Context, c *cli.Context, env environment) error {
 	if err != nil {
 		return err
 	}
-	s, err := openConfigured(c, env)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	mesh, err := s.openMesh(ctx)
-	if err != nil {
-		return err
-	}
-	found, own, err := mesh.Find(ctx, ticket)
-	switch {
-	case err != nil:
-		return fmt.Errorf("find ticket %d: %w", ticket, err)
-	case found == nil:
-		return usagef("no claim has ticket %d; compactor claim list shows those that there are", ticket)
-	case !own:
-		return usagef("ticket %d belongs to node %s: release it there", ticket, found.Node)
-	}
-	if err := confirm(ctx, c, env, releaseRisk(*found)); err != nil {
-		return err
-	}
-	out := forcedRelease{Table: found.Table, Ticket: strconv.FormatInt(ticket, 10), Holder: found.Holder, PID: found.Pid}
-	if out.Released, err = mesh.ReleaseForce(ctx, ticket); err != nil {
-		return fmt.Errorf("release ticket %d: %w", ticket, err)
-	}
-	s.log.Warn().Str("claim_key", out.Table).Str("ticket", out.Ticket).Str("holder", out.Holder).Bool("released", out.Released).Msg("claim released by force")
-	if format == outputJSON {
-		return writeJSON(env.stdout, out)
-	}
-	if _, err := fmt.Fprint(env.stdout, out.text(found.Orphan)); err != nil {
-		return fmt.Errorf("write result: %w", err)
-	}
 
-	return nil
+	return onMesh(c, env, func(ctx context.Context, s *session, mesh *claim.Mesh) error {
+		found, own, err := mesh.Find(ctx, ticket)
+		switch {
+		case err != nil:
+			return fmt.Errorf("find ticket %d: %w", ticket, err)
+		case found == nil:
+			return usagef("no claim has ticket %d; compactor claim list shows those that there are", ticket)
+		case !own:
+			return usagef("ticket %d belongs to node %s: release it there", ticket, found.Node)
+		}
+		if err := confirm(ctx, c, env, releaseRisk(*found)); err != nil {
+			return err
+		}
+		out := forcedRelease{Table: found.Table, Ticket: strconv.FormatInt(ticket, 10), Holder: found.Holder, PID: found.Pid}
+		if out.Released, err = mesh.ReleaseForce(ctx, ticket); err != nil {
+			return fmt.Errorf("release ticket %d: %w", ticket, err)
+		}
+		s.log.Warn().Str("claim_key", out.Table).Str("ticket", out.Ticket).Str("holder", out.Holder).Bool("released", out.Released).Msg("claim released by force")
+		if format == outputJSON {
+			return writeJSON(env.stdout, out)
+		}
+		if _, err := fmt.Fprint(env.stdout, out.text(found.Orphan)); err != nil {
+			return fmt.Errorf("write result: %w", err)
+		}
+
+		return nil
+	})
 }
 
 func parseTicket(c *cli.Context) (int64, error) {

@@ -71,8 +71,12 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// open opens the catalog, by itself or through its proxy.
-func (w *world) open(uri string) *catalog.Catalog {
+// open opens the catalog, by itself or through its proxy, and reaches the store
+// directly.
+func (w *world) open(uri string) *catalog.Catalog { return w.openAt(uri, w.lake.S3Endpoint) }
+
+// openAt opens the catalog with the store at an endpoint.
+func (w *world) openAt(uri, s3 string) *catalog.Catalog {
 	w.t.Helper()
 	opened, err := catalog.Open(context.Background(), catalog.Options{
 		Catalog: catalog.Settings{
@@ -80,7 +84,7 @@ func (w *world) open(uri string) *catalog.Catalog {
 			Credential: w.lake.AccessKey + ":" + w.lake.SecretKey,
 		},
 		Storage: store.Options{S3: store.S3Options{
-			Endpoint: w.lake.S3Endpoint, Region: w.lake.Region,
+			Endpoint: s3, Region: w.lake.Region,
 			AccessKeyID: w.lake.AccessKey, SecretAccessKey: w.lake.SecretKey, URLStyle: store.StylePath,
 		}},
 		Logger: zerolog.Nop(),
