@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"compactor/internal/store"
+	"compactor/internal/tablename"
 	"compactor/internal/version"
 )
 
@@ -106,22 +107,13 @@ func exitCodeHelp() string {
 	return b.String()
 }
 
-func onUsageError(c *cli.Context, err error, _ bool) error {
-	where := "compactor"
-	if c.Command != nil && c.Command.Name != "" {
-		where = c.Command.HelpName
-	}
-
-	return usagef("%s: %w; see %s --help", where, err, where)
-}
-
 // withoutCommand runs when no command matched.
 func withoutCommand(c *cli.Context, env environment) error {
 	switch {
 	case isOn(c, "version"):
 		return printVersion(env.stdout)
 	case c.Args().Present():
-		return usagef("unknown command %q; see compactor --help", c.Args().First())
+		return unknownCommand("compactor", c.Args().First(), c.App.Commands)
 	case asColdFront(c):
 		return runColdFront(c, env)
 	}
@@ -141,7 +133,7 @@ func tables(c *cli.Context) ([][]string, error) {
 	}
 	var out [][]string
 	for _, arg := range c.Args().Slice() {
-		ident, err := parseTable(arg)
+		ident, err := parseOne(arg)
 		if err != nil {
 			return nil, err
 		}
@@ -164,37 +156,20 @@ func parseTable(arg string) ([]string, error) {
 	return parts, nil
 }
 
-// splitTable splits a name at its dots. A part that holds a dot is written in
-// double quotes, with "" for a quote inside it.
+// parseOne is parseTable for commands that take no globs.
+func parseOne(arg string) ([]string, error) {
+	if isGlob(arg) {
+		return nil, usagef("TABLE %q is a glob, and this command takes single tables; name them as namespace.table (a sign that belongs to a name stands in double quotes)", arg)
+	}
+
+	return parseTable(arg)
+}
+
+// splitTable splits a name at its dots.
 func splitTable(arg string) ([]string, error) {
-	var parts []string
-	var part strings.Builder
-	quoted, opened := false, false
-	for i := 0; i < len(arg); i++ {
-		switch ch := arg[i]; {
-		case quoted && ch == '"' && i+1 < len(arg) && arg[i+1] == '"':
-			part.WriteByte('"')
-			i++
-		case ch == '"' && (quoted || part.Len() == 0 && !opened):
-			quoted, opened = !quoted, true
-		case ch < ' ' || ch == 0x7f:
-			return nil, usagef("TABLE %q holds a control character", arg)
-		case ch == '.' && !quoted:
-			parts = append(parts, part.String())
-			part.Reset()
-			opened = false
-		default:
-			part.WriteByte(ch)
-		}
-	}
-	parts = append(parts, part.String())
-	if quoted {
-		return nil, usagef("TABLE %s: a double quote is not closed", arg)
-	}
-	for _, p := range parts {
-		if p == "" {
-			return nil, usagef("TABLE %q: write namespace.table; an empty name is not allowed", arg)
-		}
+	parts, err := tablename.Parse(arg)
+	if err != nil {
+		return nil, usagef("TABLE %q: %w", arg, err)
 	}
 
 	return parts, nil

@@ -23,8 +23,11 @@ func flagsFirst(app *cli.App, args []string) []string {
 			return append(append(out, positional...), rest...)
 		case strings.HasPrefix(arg, "-") && arg != "-":
 			n := 1
-			if takesValue(flags, arg) && len(rest) > 1 {
+			if takesValue(flags, arg) {
 				n = 2
+			}
+			if n > len(rest) {
+				return append(out, arg) // Its value is missing; a TABLE is none.
 			}
 			out, rest = append(out, rest[:n]...), rest[n:]
 			if arg == "-h" || arg == "--help" || arg == "-help" {

@@ -299,6 +299,8 @@ func TestCase_X6_corruptInput(t *testing.T) {
 			step := r.step(t)
 			require.Len(t, step.Failed, 1)
 			require.Contains(t, step.Failed[0].Reason, bad[2], "the file is named")
+			require.Equal(t, how == "truncated", strings.Contains(step.Failed[0].Reason, "unreadable data file"))
+			require.NotContains(t, step.Failed[0].Reason, "\n")
 			require.Equal(t, 6, step.Rewritten.FilesIn)
 			require.Equal(t, 1, step.Rewritten.FilesOut)
 			require.Subset(t, w.dataObjects(), objects, "nothing is removed")

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/apache/iceberg-go/table"
@@ -12,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"compactor/internal/store"
+	"compactor/internal/tablename"
 )
 
 func claimCommand(env environment) *cli.Command {
@@ -20,7 +20,7 @@ func claimCommand(env environment) *cli.Command {
 		Usage: "look at the claims of tables, run commands under them, and look after the bakery",
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
-				return usagef("unknown command %q; see compactor claim --help", c.Args().First())
+				return unknownCommand("compactor claim", c.Args().First(), c.Command.Subcommands)
 			}
 
 			return usagef("name what to do; see compactor claim --help")
@@ -95,7 +95,7 @@ func (s *session) spelling(ctx context.Context, typed table.Identifier) (ident t
 	}
 	tbl, err := s.catalog.LoadTable(ctx, typed)
 	if err != nil {
-		return nil, "", fmt.Errorf("%s: %w (--%s takes the names as they are typed)", strings.Join(typed, "."), err, noCatalogFlag)
+		return nil, "", fmt.Errorf("%s: %w (--%s takes the names as they are typed)", tablename.String(typed), err, noCatalogFlag)
 	}
 
 	return tbl.Identifier(), namesFromCatalog, nil

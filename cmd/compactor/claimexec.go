@@ -9,11 +9,11 @@ import (
 	"os/exec"
 	"os/signal"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"compactor/internal/tablename"
 	"compactor/pkg/claim"
 	"compactor/pkg/maintenance"
 )
@@ -38,7 +38,7 @@ killed with it (Linux).
 Own failures: 125, among them a wrong command line, no connection, a lost claim;
 126 and 127 when COMMAND cannot be started or found, which is known before the
 claim is taken; --conflict-exit-code when the claim was not granted within
---claim-timeout. A signal while waiting ends the wait with 130 or 143.
+--claim-timeout. A signal while waiting ends the wait with 129, 130 or 143.
 --max-hold and --max-rounds have no effect: one claim is held to the end.`
 
 func claimExecCommand(env environment) *cli.Command {
@@ -106,7 +106,7 @@ func parseExec(c *cli.Context) (execRequest, error) {
 	if len(args) < 3 || args[1] != "--" {
 		return execRequest{}, usagef("write: compactor claim exec TABLE -- COMMAND [argument...]")
 	}
-	ident, err := parseTable(args[0])
+	ident, err := parseOne(args[0])
 	if err != nil {
 		return execRequest{}, err
 	}
@@ -150,7 +150,7 @@ func claimExec(ctx context.Context, c *cli.Context, env environment) error {
 	waiting, detach := detachable(ctx)
 	held, err := claimAdapter{session: s}.Acquire(waiting, ident)
 	if err != nil {
-		return fmt.Errorf("%s: %w", strings.Join(ident, "."), err)
+		return fmt.Errorf("%s: %w", tablename.String(ident), err)
 	}
 	defer s.giveBack(context.WithoutCancel(ctx), held)
 	signals := make(chan os.Signal, 16)

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"compactor/internal/tablename"
 	"compactor/pkg/claim"
 )
 
@@ -67,7 +67,7 @@ func claimAdopt(ctx context.Context, c *cli.Context, env environment) error {
 	if err != nil {
 		return err
 	}
-	out := adoption{Table: strings.Join(ident, "."), Key: s.claimKey(ident).String(), Relation: c.String("relation")}
+	out := adoption{Table: tablename.String(ident), Key: s.claimKey(ident).String(), Relation: c.String("relation")}
 	if out.Relation == "" {
 		out.Relation = out.Table
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"compactor/internal/tablename"
 	"compactor/pkg/claim"
 	"compactor/pkg/maintenance"
 )
@@ -84,9 +85,9 @@ func claimStatus(c *cli.Context, env environment) error {
 		}
 		st, err := claim.StatusOf(c.Context, s.claimer, s.claimKey(ident))
 		if err != nil {
-			return fmt.Errorf("%s: %w", strings.Join(ident, "."), err)
+			return fmt.Errorf("%s: %w", tablename.String(ident), err)
 		}
-		rep.Tables = append(rep.Tables, describe(strings.Join(ident, "."), from, st))
+		rep.Tables = append(rep.Tables, describe(tablename.String(ident), from, st))
 	}
 	if format == outputJSON {
 		return writeJSON(env.stdout, rep)

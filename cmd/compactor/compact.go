@@ -102,7 +102,7 @@ func compactStep(c *cli.Context) (step, error) {
 			o.MaxHold, o.MaxRounds = time.Duration(s.cfg.Claim.MaxHold), s.cfg.Claim.MaxRounds
 			o.When = on.compactWhen()
 			o.Plan = planOptions(on.policy.Compact, o, s.memory, reserved(s.parallel))
-			shown := newTasks(s.progress, on.name)
+			shown := newTasks(s.progress, on.shown)
 			defer shown.done()
 
 			return s.rewriter(shown.update, on.policy.Compact.Engine).Compact(ctx, on.table, o)

@@ -82,7 +82,7 @@ func showConfig(c *cli.Context, env environment) error {
 
 		return printConfig(cfg, env, o)
 	}
-	ident, err := parseTable(name)
+	ident, err := parseOne(name)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"syscall"
 
 	"compactor/pkg/claim"
 	"compactor/pkg/claim/bakery"
@@ -41,8 +42,9 @@ func exitRules() []exitRule {
 		{5, "ambiguous: it could not be learnt whether the commit happened; no file was deleted", is(maintenance.ErrAmbiguous)},
 		{4, "conflict: the catalog rejected the commit under a held claim: some writer does not take the claim; the foreign snapshot is named", is(maintenance.ErrConflict)},
 		{11, "lost: the claim was lost, nothing was committed in that round", is(maintenance.ErrClaimLost, claim.ErrLost)},
-		{130, "SIGINT: stopped cleanly", stoppedBy("interrupt")},
-		{143, "SIGTERM: stopped cleanly", stoppedBy("terminated")},
+		{130, "SIGINT: stopped cleanly", stoppedBy(syscall.SIGINT)},
+		{143, "SIGTERM: stopped cleanly", stoppedBy(syscall.SIGTERM)},
+		{129, "SIGHUP: stopped cleanly, as by SIGTERM", stoppedBy(syscall.SIGHUP)},
 		{10, "held: the claim was not granted within the timeout; the holder and its age are named", is(maintenance.ErrClaimHeld, claim.ErrHeld)},
 		{2, "usage or configuration (also: PostgreSQL is a standby, TLS, pooler, missing grants)", isUsage},
 		{3, "partial: some steps, groups or tables were refused or failed, the rest is done", isPartial},
@@ -70,7 +72,7 @@ func exitCode(err error) int {
 }
 
 // severity orders codes over several tables, worst first.
-var severity = [...]int{12, 5, 4, 11, 143, 130, 10, 2, 1, 3, 0}
+var severity = [...]int{12, 5, 4, 11, 143, 129, 130, 10, 2, 1, 3, 0}
 
 // worst returns the error that decides the exit code of a run.
 func worst(errs []error) error {
@@ -85,11 +87,11 @@ func worst(errs []error) error {
 	return nil
 }
 
-func stoppedBy(signal string) func(error) bool {
+func stoppedBy(signal syscall.Signal) func(error) bool {
 	return func(err error) bool {
 		var s *signalError
 
-		return errors.As(err, &s) && s.signal.String() == signal
+		return errors.As(err, &s) && s.signal == signal
 	}
 }
 
@@ -134,7 +136,7 @@ func wasReported(err error) bool {
 // writeExitCodes prints the table in ascending order.
 func writeExitCodes(w io.Writer) error {
 	var b strings.Builder
-	for _, code := range [...]int{0, 1, 2, 3, 4, 5, 10, 11, 12, 130, 143} {
+	for _, code := range [...]int{0, 1, 2, 3, 4, 5, 10, 11, 12, 129, 130, 143} {
 		for _, r := range exitRules() {
 			if r.code == code {
 				fmt.Fprintf(&b, "%4d  %s\n", r.code, r.meaning)

@@ -104,7 +104,7 @@ func commonFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "quiet", Usage: "no progress, no log lines below warn"},
 		&cli.StringFlag{Name: "memory", Usage: "use at most about `SIZE` of memory for the work", DefaultText: "three quarters of the container's or machine's memory, at most 4GiB"},
 		&cli.IntFlag{Name: "parallel-groups", Usage: "rewrite `N` groups of a table at a time", DefaultText: "number of processors"},
-		&cli.IntFlag{Name: "rate-limit", Usage: "send at most `N` requests a second to an S3 store, over all tables", DefaultText: "no limit"},
+		&cli.IntFlag{Name: "rate-limit", Usage: "send at most `N` requests a second to the object store, over all tables", DefaultText: "no limit"},
 	}
 	flags = append(flags, stringFlags(catalogFlags(), "Catalog and storage:")...)
 

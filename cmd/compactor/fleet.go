@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
 
+	"compactor/internal/tablename"
 	"compactor/internal/version"
 	"compactor/pkg/maintenance"
 )
@@ -131,7 +132,7 @@ func (s *session) work(ctx context.Context, idents []table.Identifier, j job) ([
 
 // oneOf runs the job on a table, unless the run has to end.
 func (s *session) oneOf(ctx context.Context, ident table.Identifier, j job) (maintenance.TableReport, error) {
-	out := maintenance.TableReport{Table: strings.Join(ident, "."), Steps: []maintenance.StepReport{}}
+	out := maintenance.TableReport{Table: tablename.String(ident), Steps: []maintenance.StepReport{}}
 	switch {
 	case ctx.Err() != nil:
 		err := fmt.Errorf("before %s: %w", out.Table, context.Cause(ctx))

@@ -11,6 +11,7 @@ import (
 
 	"compactor/internal/catalog"
 	"compactor/internal/config"
+	"compactor/internal/tablename"
 	"compactor/pkg/maintenance"
 )
 
@@ -142,7 +143,7 @@ func (s selection) resolve(ctx context.Context, cat *catalog.Catalog) ([]table.I
 		case err != nil && ident == nil:
 			return nil, nil, fmt.Errorf("find tables: %w", err)
 		case err != nil:
-			bad = append(bad, unlisted{strings.Join(ident, ".") + ".*", err})
+			bad = append(bad, unlisted{tablename.String(ident) + ".*", err})
 		default:
 			for _, glob := range globs {
 				if config.MatchTable(glob, strings.Join(ident, ".")) {

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"compactor/internal/config"
+	"compactor/internal/tablename"
 	"compactor/pkg/maintenance"
 )
 
@@ -23,7 +24,8 @@ type step struct {
 type target struct {
 	session *session
 	table   *table.Table // loaded without a claim, right before the step
-	name    string       // namespace.table
+	name    string       // namespace.table, as the globs of a policy match it
+	shown   string       // the same for people, who can type it again
 	policy  config.Policy
 	// asked says that the step was named, so that its thresholds do not count.
 	asked bool
@@ -49,7 +51,7 @@ func runSteps(c *cli.Context) ([]step, error) {
 // a conflict, an ambiguous commit, a lost claim, a halt or a signal no further
 // step touches the table.
 func (s *session) runTable(ctx context.Context, ident table.Identifier, j job) (maintenance.TableReport, error) {
-	out := maintenance.TableReport{Table: strings.Join(ident, "."), Steps: []maintenance.StepReport{}}
+	out := maintenance.TableReport{Table: tablename.String(ident), Steps: []maintenance.StepReport{}}
 	var errs []error
 	planned := ""
 	for _, st := range j.steps {
@@ -86,7 +88,7 @@ func (s *session) runTable(ctx context.Context, ident table.Identifier, j job) (
 
 func endsTable(err error) bool {
 	switch exitCode(err) {
-	case 4, 5, 11, 12, 130, 143:
+	case 4, 5, 11, 12, 129, 130, 143:
 		return true
 	}
 
@@ -95,16 +97,16 @@ func endsTable(err error) bool {
 
 // target loads the table and finds its policy.
 func (s *session) target(ctx context.Context, ident table.Identifier) (target, error) {
-	name := strings.Join(ident, ".")
+	name, shown := strings.Join(ident, "."), tablename.String(ident)
 	tbl, err := s.catalog.LoadTable(ctx, ident)
 	if err != nil {
-		return target{}, fmt.Errorf("%s: %w", name, err)
+		return target{}, fmt.Errorf("%s: %w", shown, err)
 	}
 	if err := s.cfg.CheckTable(name, tbl.Properties()); err != nil {
-		return target{}, fmt.Errorf("%s: %w", name, &usageError{err})
+		return target{}, fmt.Errorf("%s: %w", shown, &usageError{err})
 	}
 
-	return target{session: s, table: tbl, name: name, policy: s.cfg.PolicyFor(name, tbl.Properties())}, nil
+	return target{session: s, table: tbl, name: name, shown: shown, policy: s.cfg.PolicyFor(name, tbl.Properties())}, nil
 }
 
 func (s *session) runStep(ctx context.Context, st step, on target, asked bool) (maintenance.StepReport, error) {
@@ -114,11 +116,11 @@ func (s *session) runStep(ctx context.Context, st step, on target, asked bool) (
 	}
 	rep, err := st.run(ctx, on)
 	rep, err = leftForLater(rep, err)
-	log := s.log.With().Str("table", on.name).Str("step", rep.Step).Str("status", string(rep.Status)).Logger()
+	log := s.log.With().Str("table", on.shown).Str("step", rep.Step).Str("status", string(rep.Status)).Logger()
 	if err != nil {
 		log.Error().Err(err).Msg("step ended")
 
-		return rep, fmt.Errorf("%s: %w", on.name, err)
+		return rep, fmt.Errorf("%s: %w", on.shown, err)
 	}
 	log.Info().Str("reason", rep.Reason).Msg("step ended")
 

@@ -192,8 +192,9 @@ type stepDoc struct {
 		RowsIn   int64 `json:"rows_in"`
 		RowsOut  int64 `json:"rows_out"`
 	} `json:"rewritten"`
-	Failed []maintenance.Refusal `json:"failed"`
-	Rounds []struct {
+	Failed  []maintenance.Refusal `json:"failed"`
+	Refused []maintenance.Refusal `json:"refused"`
+	Rounds  []struct {
 		Parent   *int64 `json:"parent_snapshot"`
 		Snapshot *int64 `json:"snapshot"`
 		Found    bool   `json:"found_by_search"`

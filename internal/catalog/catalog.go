@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	icecat "github.com/apache/iceberg-go/catalog"
 	"github.com/apache/iceberg-go/table"
 	"github.com/rs/zerolog"
 
 	"compactor/internal/store"
+	"compactor/internal/tablename"
 )
 
 // Catalog is an open catalog together with the store that serves its tables.
@@ -99,7 +99,7 @@ func (c *Catalog) Close() error {
 func (c *Catalog) LoadTable(ctx context.Context, ident table.Identifier) (*table.Table, error) {
 	tbl, err := c.loadInner(ctx, ident)
 	if err != nil {
-		return nil, fmt.Errorf("load table %s: %w", strings.Join(ident, "."), c.notFound(ctx, ident, err))
+		return nil, fmt.Errorf("load table %s: %w", tablename.String(ident), c.notFound(ctx, ident, err))
 	}
 	files := &tableFiles{c: c, ident: tbl.Identifier(), turn: make(chan struct{}, 1), loaded: tbl}
 	return table.New(tbl.Identifier(), tbl.Metadata(), tbl.MetadataLocation(), files.fs, c), nil

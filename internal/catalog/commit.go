@@ -12,6 +12,8 @@ import (
 	"github.com/apache/iceberg-go/catalog/rest"
 	"github.com/apache/iceberg-go/table"
 	"github.com/aws/smithy-go"
+
+	"compactor/internal/tablename"
 )
 
 // Answer is what is known about a commit after its answer, or the lack of one.
@@ -56,7 +58,7 @@ func (e *CommitError) Error() string {
 	case !e.Sent:
 		how += ", not sent"
 	}
-	return fmt.Sprintf("commit table %s (%s): %v", strings.Join(e.Ident, "."), how, e.Err)
+	return fmt.Sprintf("commit table %s (%s): %v", tablename.String(e.Ident), how, e.Err)
 }
 
 // Unwrap returns the cause.

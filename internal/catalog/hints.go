@@ -12,6 +12,8 @@ import (
 	icecat "github.com/apache/iceberg-go/catalog"
 	"github.com/apache/iceberg-go/catalog/rest"
 	"github.com/apache/iceberg-go/table"
+
+	"compactor/internal/tablename"
 )
 
 // hinted adds to an error what the operator can do about it.
@@ -77,9 +79,9 @@ func (c *Catalog) notFound(ctx context.Context, ident table.Identifier, err erro
 		return c.noNamespace(ctx, ns, err)
 	}
 	if near := nearest(name, names); len(near) > 0 {
-		return &hinted{err, fmt.Sprintf("namespace %s has %s", strings.Join(ns, "."), strings.Join(near, ", "))}
+		return &hinted{err, fmt.Sprintf("namespace %s has %s", tablename.String(ns), strings.Join(near, ", "))}
 	}
-	return &hinted{err, fmt.Sprintf("namespace %s has %d tables and none with a similar name", strings.Join(ns, "."), len(names))}
+	return &hinted{err, fmt.Sprintf("namespace %s has %d tables and none with a similar name", tablename.String(ns), len(names))}
 }
 
 func (c *Catalog) noNamespace(ctx context.Context, ns table.Identifier, err error) error {
@@ -88,12 +90,12 @@ func (c *Catalog) noNamespace(ctx context.Context, ns table.Identifier, err erro
 		return err
 	}
 	names := make([]string, 0, len(all))
-	want := strings.Join(ns, ".")
+	want := tablename.String(ns)
 	for _, n := range all {
-		if strings.Join(n, ".") == want {
+		if tablename.String(n) == want {
 			return &hinted{err, fmt.Sprintf("namespace %s has no tables", want)}
 		}
-		names = append(names, strings.Join(n, "."))
+		names = append(names, tablename.String(n))
 	}
 	hint := fmt.Sprintf("there is no namespace %s", want)
 	if near := nearest(want, names); len(near) > 0 {

@@ -8,6 +8,8 @@ import (
 
 	icecat "github.com/apache/iceberg-go/catalog"
 	"github.com/apache/iceberg-go/table"
+
+	"compactor/internal/tablename"
 )
 
 // ListTables yields the tables of a namespace, page by page. An error is the last
@@ -17,7 +19,7 @@ func (c *Catalog) ListTables(ctx context.Context, namespace table.Identifier) it
 	return func(yield func(table.Identifier, error) bool) {
 		for id, err := range c.listTables(ctx, namespace) {
 			if err != nil {
-				yield(nil, fmt.Errorf("list tables of %s: %w", strings.Join(namespace, "."), c.explain(ctx, err)))
+				yield(nil, fmt.Errorf("list tables of %s: %w", tablename.String(namespace), c.explain(ctx, err)))
 				return
 			}
 			if !yield(id, nil) {
@@ -93,7 +95,7 @@ func (c *Catalog) listNamespaces(ctx context.Context, parent table.Identifier) (
 // that is not in the list is returned as it was given: loading it will tell.
 func (c *Catalog) Canonical(ctx context.Context, ident table.Identifier) (table.Identifier, error) {
 	if len(ident) < 2 {
-		return nil, fmt.Errorf("resolve table %s: %w: a namespace and a name are needed", strings.Join(ident, "."), icecat.ErrInvalidIdentifier)
+		return nil, fmt.Errorf("resolve table %s: %w: a namespace and a name are needed", tablename.String(ident), icecat.ErrInvalidIdentifier)
 	}
 	var folded []table.Identifier
 	for id, err := range c.ListTables(ctx, ident[:len(ident)-1]) {

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	icebergio "github.com/apache/iceberg-go/io"
 	"github.com/apache/iceberg-go/table"
 
 	"compactor/internal/store"
+	"compactor/internal/tablename"
 )
 
 // tableFiles makes the FileIO of one loaded table.
@@ -65,7 +65,7 @@ func (f *tableFiles) reload(ctx context.Context, cause error) (*store.FS, error)
 			return ours, nil
 		}
 	}
-	return nil, fmt.Errorf("open files of table %s: %w", strings.Join(f.ident, "."), errors.Join(cause, err))
+	return nil, fmt.Errorf("open files of table %s: %w", tablename.String(f.ident), errors.Join(cause, err))
 }
 
 // open asks for credentials where the catalog has an endpoint for that: in
@@ -91,7 +91,7 @@ func (f *tableFiles) take(ctx context.Context) error {
 	case f.turn <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("open files of table %s: %w", strings.Join(f.ident, "."), context.Cause(ctx))
+		return fmt.Errorf("open files of table %s: %w", tablename.String(f.ident), context.Cause(ctx))
 	}
 }
 

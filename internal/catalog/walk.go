@@ -9,6 +9,8 @@ import (
 
 	"github.com/apache/iceberg-go/catalog/rest"
 	"github.com/apache/iceberg-go/table"
+
+	"compactor/internal/tablename"
 )
 
 // Walk yields the tables of every namespace, at every level, for which within
@@ -73,7 +75,7 @@ func (c *Catalog) children(ctx context.Context, ns table.Identifier) ([]table.Id
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("below %s: %w", strings.Join(ns, "."), err)
+		return nil, fmt.Errorf("below %s: %w", tablename.String(ns), err)
 	}
 	return below, nil
 }

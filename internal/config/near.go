@@ -8,6 +8,10 @@ import (
 // maxNearLength is the longest name worth comparing; the work grows with it.
 const maxNearLength = 100
 
+// Nearest returns the name among candidates that is spelled nearly like name, or
+// nothing when none is near enough to be what was meant. It sorts candidates.
+func Nearest(name string, candidates []string) string { return nearest(name, candidates) }
+
 // nearest returns the candidate closest to name, or nothing when none is near
 // enough to be what was meant.
 func nearest(name string, candidates []string) string {

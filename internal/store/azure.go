@@ -15,9 +15,9 @@ import (
 
 // azureFactory reaches Azure Data Lake Storage through its blob endpoint.
 func (s *Store) azureFactory(_ context.Context, props map[string]string) (Backend, error) {
-	clock := &serverClock{base: s.http.Transport}
-	conf := &container.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: &http.Client{Transport: clock}}}
-	return s.blobBackend(clock.now, func(ctx context.Context, authority string) (*blob.Bucket, error) {
+	transport := s.blobTransport()
+	conf := &container.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: &http.Client{Transport: transport}}}
+	return s.blobBackend(transport.own.now, func(ctx context.Context, authority string) (*blob.Bucket, error) {
 		client, err := azureClient(s.opts.Azure, props, authority, conf)
 		if err != nil {
 			return nil, err

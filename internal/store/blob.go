@@ -7,10 +7,8 @@ import (
 	"io"
 	"io/fs"
 	"iter"
-	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	icebergio "github.com/apache/iceberg-go/io"
@@ -229,32 +227,4 @@ func blobError(ctx context.Context, err error) error {
 		return &kindError{kind: fs.ErrPermission, err: err, hint: "the store's credentials do not allow this"}
 	}
 	return err
-}
-
-// serverClock is a transport that remembers how far the server's clock is from
-// ours, by the dates of its answers.
-type serverClock struct {
-	base   http.RoundTripper
-	offset atomic.Pointer[time.Duration]
-}
-
-// RoundTrip sends the request.
-func (c *serverClock) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := c.base.RoundTrip(r)
-	if err != nil {
-		return nil, err //nolint:wrapcheck // http.Client names method and URL
-	}
-	if at, perr := http.ParseTime(resp.Header.Get("Date")); perr == nil {
-		d := time.Until(at)
-		c.offset.Store(&d)
-	}
-	return resp, nil
-}
-
-// now is the server's time, zero before its first answer.
-func (c *serverClock) now() time.Time {
-	if d := c.offset.Load(); d != nil {
-		return time.Now().Add(*d)
-	}
-	return time.Time{}
 }

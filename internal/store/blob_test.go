@@ -152,3 +152,44 @@ func TestAzureIsReachedWithEveryKindOfCredential(t *testing.T) {
 		})
 	}
 }
+
+// The limit of requests holds for Azure and Google too: the second of two has to wait for its second.
+func TestRequestsToEveryStoreAreSpread(t *testing.T) {
+	c := &cloud{answer: func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/acct/") {
+			w.Header().Set("Content-Type", "application/xml")
+			_, _ = io.WriteString(w, `<?xml version="1.0" encoding="utf-8"?><EnumerationResults ContainerName="c"><Blobs/><NextMarker/></EnumerationResults>`) // The client notices.
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"kind": "storage#objects"}`) // The client notices.
+	}}
+	server := httptest.NewServer(c)
+	t.Cleanup(server.Close)
+	for prefix, o := range map[string]store.Options{
+		"gs://b/t": {GCS: store.GCSOptions{Endpoint: server.URL + "/storage/v1/", NoAuth: true}},
+		"abfss://c@acct.dfs.core.windows.net/t": {Azure: store.AzureOptions{
+			AccountName: "acct", SASToken: "sv=1&sig=abc", Endpoint: server.URL + "/acct",
+		}},
+	} {
+		t.Run(prefix, func(t *testing.T) {
+			t.Parallel()
+			o.RequestsPerSecond = 1
+			s, err := store.New(o)
+			require.NoError(t, err)
+			defer func() { require.NoError(t, s.Close()) }()
+			_, known := s.ClockOffset()
+			require.False(t, known, "nothing was asked yet")
+			began := time.Now()
+			for range 2 {
+				for _, err := range s.FS(t.Context(), nil).List(t.Context(), prefix) {
+					require.NoError(t, err)
+				}
+			}
+			require.GreaterOrEqual(t, time.Since(began), time.Second)
+			ahead, known := s.ClockOffset()
+			require.True(t, known)
+			require.InDelta(t, 48*time.Hour, ahead, float64(time.Minute))
+		})
+	}
+}

@@ -21,9 +21,9 @@ const gcsScope = "https://www.googleapis.com/auth/devstorage.read_write"
 // gcsFactory reaches Google Cloud Storage by its own protocol.
 func (s *Store) gcsFactory(_ context.Context, props map[string]string) (Backend, error) {
 	o := s.opts.GCS
-	clock := &serverClock{base: s.http.Transport}
-	return s.blobBackend(clock.now, func(ctx context.Context, bucket string) (*blob.Bucket, error) {
-		client, err := gcsClient(ctx, o, props, clock)
+	transport := s.blobTransport()
+	return s.blobBackend(transport.own.now, func(ctx context.Context, bucket string) (*blob.Bucket, error) {
+		client, err := gcsClient(ctx, o, props, transport)
 		if err != nil {
 			return nil, err
 		}

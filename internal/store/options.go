@@ -74,8 +74,9 @@ type Options struct {
 	// Concurrency is how many parts one writer has in flight; 0 means 3. A
 	// writer holds at most Concurrency+1 parts in memory.
 	Concurrency int
-	// RequestsPerSecond bounds the requests that the store sends to S3, repeated
-	// ones included; 0 sets no limit. Up to a second's worth may go out at once.
+	// RequestsPerSecond bounds the requests that are sent to object stores of every
+	// kind, repeated ones included; 0 sets no limit. Up to a second's worth may go
+	// out at once. Local folders are not bounded.
 	RequestsPerSecond int
 	// Schemes adds backends, or replaces them, by scheme.
 	Schemes map[string]Factory

@@ -90,7 +90,7 @@ func newS3Backend(ctx context.Context, o S3Options, s *Store, vended *Vended) (*
 			return renewingRetryer{RetryerV2: standard().(aws.RetryerV2), vended: vended, cache: cache}
 		}
 	}
-	cfg.HTTPClient = countingClient{http: s.http, counters: s.opts.Counters, limit: s.limit}
+	cfg.HTTPClient = countingClient{http: s.http, counters: s.opts.Counters, limit: s.limit, clock: &s.clock}
 	api := s3.NewFromConfig(cfg, func(so *s3.Options) {
 		if o.Endpoint != "" {
 			so.BaseEndpoint = aws.String(strings.TrimRight(o.Endpoint, "/"))

@@ -27,6 +27,7 @@ type Store struct {
 	opts    Options
 	http    *http.Client
 	limit   *limiter // nil: no limit
+	clock   serverClock
 	schemes map[string]Factory
 
 	mu  sync.Mutex

@@ -97,6 +97,7 @@ type countingClient struct {
 	http     *http.Client
 	counters *Counters
 	limit    *limiter
+	clock    *serverClock
 }
 
 // Do sends one request, when its turn has come.
@@ -112,6 +113,9 @@ func (c countingClient) Do(req *http.Request) (*http.Response, error) {
 		return last.send(c.http, req)
 	}
 	resp, err := c.http.Do(req)
+	if err == nil {
+		c.clock.note(resp)
+	}
 	if err == nil && payload && req.Method == http.MethodGet && resp.StatusCode < 300 {
 		resp.Body = &countedBody{ReadCloser: resp.Body, n: c.counters.BytesRead.Add}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/apache/iceberg-go/table"
 
 	"compactor/internal/catalog"
+	"compactor/internal/tablename"
 )
 
 // commitRequest is one staged commit: what was loaded under the claim, and
@@ -166,17 +167,7 @@ func name(tbl *table.Table) string {
 	return identString(tbl.Identifier())
 }
 
-func identString(ident table.Identifier) string {
-	out := ""
-	for i, part := range ident {
-		if i > 0 {
-			out += "."
-		}
-		out += part
-	}
-
-	return out
-}
+func identString(ident table.Identifier) string { return tablename.String(ident) }
 
 // pause waits for d or until ctx ends; it reports whether the wait was whole.
 func pause(ctx context.Context, d time.Duration) bool {

@@ -89,12 +89,12 @@ func footerOf(storage iceio.IO, df iceberg.DataFile) (footer *metadata.FileMetaD
 	}()
 	in, err := storage.Open(df.FilePath())
 	if err != nil {
-		return nil, errors.Join(errUnreadable, err)
+		return nil, unreadable(err)
 	}
 	defer func() { err = errors.Join(err, in.Close()) }()
 	pf, err := file.NewParquetReader(in)
 	if err != nil {
-		return nil, errors.Join(errUnreadable, err)
+		return nil, unreadable(err)
 	}
 
 	return pf.MetaData(), nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 )
 
 var errUnreadable = errors.New("unreadable data file")
@@ -12,21 +13,41 @@ var errUnreadable = errors.New("unreadable data file")
 // failed read is traced to its input: several files
 // are decoded at once, so the scanner's error need not say which one it was, and
 // each file is read alone until one fails; this happens on the way to a
-// failure, where time does not matter.
+// failure, where time does not matter. A failure of the store names its file already, and
+// says nothing about what is in it.
 func (g *groupRun) nameCulprit(ctx context.Context, o readOptions, cause error) error {
 	if ctx.Err() != nil || errors.Is(cause, ErrIntegrity) {
 		return cause
 	}
 	if written := g.fs.failure(); written != nil {
-		return errors.Join(cause, written)
+		return fmt.Errorf("%w; %w", cause, written)
+	}
+	if ofStore(cause) {
+		return cause
 	}
 	for _, f := range g.group.Files {
 		if err := tryRead(ctx, g, f, o); err != nil {
-			return fmt.Errorf("data file %s: %w", f.Data.FilePath(), errors.Join(errUnreadable, err))
+			return fmt.Errorf("data file %s: %w", f.Data.FilePath(), unreadable(err))
 		}
 	}
 
 	return cause
+}
+
+// ofStore says whether the store, and not the content of a file, is behind a failure.
+func ofStore(err error) bool {
+	var at *fs.PathError
+
+	return errors.As(err, &at)
+}
+
+// unreadable classes a failure to read a file: that of the store stays what it is.
+func unreadable(err error) error {
+	if ofStore(err) || errors.Is(err, errUnreadable) {
+		return err
+	}
+
+	return fmt.Errorf("%w: %w", errUnreadable, err)
 }
 
 func tryRead(ctx context.Context, g *groupRun, f File, o readOptions) error {

@@ -98,19 +98,19 @@ func inspectFile(tbl *table.Table, storage iceio.IO, f File, limit int64) (s *fi
 	}()
 	in, err := storage.Open(f.Data.FilePath())
 	if err != nil {
-		return nil, errors.Join(errUnreadable, err)
+		return nil, unreadable(err)
 	}
 	defer func() { err = errors.Join(err, in.Close()) }()
 	source, err := sourceOf(in, f.Data.FileSizeBytes())
 	if err != nil {
-		return nil, errors.Join(errUnreadable, err)
+		return nil, unreadable(err)
 	}
 	props := parquet.NewReaderProperties(nil)
 	props.BufferedStreamEnabled, props.BufferSize = true, inspectBuffer
 	props.MaxUncompressedPageSize, props.MaxCompressedPageSize = limit, limit
 	pf, err := file.NewParquetReader(source, file.WithReadProps(props))
 	if err != nil {
-		return nil, errors.Join(errUnreadable, err)
+		return nil, unreadable(err)
 	}
 	constants, err := readContents(tbl, f, pf.MetaData())
 	if err != nil {

@@ -80,12 +80,12 @@ func inspectFooter(tbl *table.Table, storage iceio.IO, f File) (err error) {
 	}()
 	in, err := storage.Open(f.Data.FilePath())
 	if err != nil {
-		return errors.Join(errUnreadable, err)
+		return unreadable(err)
 	}
 	defer func() { err = errors.Join(err, in.Close()) }()
 	pf, err := file.NewParquetReader(in)
 	if err != nil {
-		return errors.Join(errUnreadable, err)
+		return unreadable(err)
 	}
 
 	_, err = readContents(tbl, f, pf.MetaData())

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 	"sync"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
 
+	"compactor/internal/tablename"
 	"compactor/pkg/rewrite/splice/column"
 )
 
@@ -262,7 +262,7 @@ func (r *Rewriter) log(ctx context.Context, tbl *table.Table, res Result) {
 	case res.Err != nil:
 		event, what = r.opts.Logger.Error().Err(res.Err), "group failed"
 	}
-	event.Str("table", strings.Join(tbl.Identifier(), ".")).Str("group", res.Group.ID).Str("partition", res.Group.Partition).
+	event.Str("table", tablename.String(tbl.Identifier())).Str("group", res.Group.ID).Str("partition", res.Group.Partition).
 		Int("files_in", len(res.Group.Files)).Int("files_out", len(res.Outputs)).
 		Int64("rows_in", res.RowsIn).Int64("rows_out", res.RowsOut).
 		Int64("bytes_in", res.BytesIn).Int64("bytes_out", res.BytesOut).

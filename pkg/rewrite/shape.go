@@ -167,7 +167,7 @@ func pageError(err error) error {
 	case strings.Contains(err.Error(), "page size"):
 		return errors.Join(errLargePage, err)
 	default:
-		return fmt.Errorf("read page: %w", errors.Join(errUnreadable, err))
+		return fmt.Errorf("read page: %w", unreadable(err))
 	}
 }
 
