@@ -15,6 +15,7 @@ import (
 	"compactor/pkg/rewrite/splice/layout"
 	"compactor/pkg/rewrite/splice/page"
 	"compactor/pkg/rewrite/splice/refuse"
+	"compactor/pkg/rewrite/splice/remake"
 	"compactor/pkg/rewrite/splice/thrift"
 )
 
@@ -42,8 +43,7 @@ type Engine struct {
 // Rules under which a group is not spliced.
 const (
 	ruleHook      refuse.Rule = "batches are to be changed on the way"
-	ruleDeletes   refuse.Rule = "deletes apply"
-	ruleLineage   refuse.Rule = "rows have ids"
+	ruleDeletes   refuse.Rule = "equality deletes apply"
 	ruleSpec      refuse.Rule = "files of an old partition spec"
 	ruleBloom     refuse.Rule = "bloom filters are wanted"
 	rulePartition refuse.Rule = "partition value that the footer does not prove"
@@ -65,18 +65,13 @@ func (r *Rewriter) choose(tbl *table.Table, g Group) error {
 	if spec := tbl.Spec(); g.SpecID != spec.ID() {
 		return &refuse.Error{Rule: ruleSpec, Detail: fmt.Sprintf("spec %d", g.SpecID)}
 	}
-	if g.lineage && tbl.Metadata().Version() >= 3 {
-		return &refuse.Error{Rule: ruleLineage}
-	}
 	for key, value := range tbl.Properties() {
 		if name, found := strings.CutPrefix(key, bloomPrefix); found && strings.EqualFold(value, "true") {
 			return &refuse.Error{Rule: ruleBloom, Detail: name}
 		}
 	}
-	for _, f := range g.Files {
-		if len(f.Deletes) > 0 {
-			return &refuse.Error{Rule: ruleDeletes, Detail: f.Data.FilePath()}
-		}
+	if hasEquality(g) {
+		return &refuse.Error{Rule: ruleDeletes}
 	}
 
 	return nil
@@ -100,7 +95,7 @@ func notSpliced(err error) *refuse.Error {
 		return nil
 	}
 	for _, damage := range []error{
-		splice.ErrCorrupt, page.ErrCorrupt, layout.ErrCorrupt, dict.ErrCorrupt, codec.ErrCorrupt, hybrid.ErrCorrupt, thrift.ErrCorrupt,
+		splice.ErrCorrupt, remake.ErrCorrupt, page.ErrCorrupt, layout.ErrCorrupt, dict.ErrCorrupt, codec.ErrCorrupt, hybrid.ErrCorrupt, thrift.ErrCorrupt,
 	} {
 		if errors.Is(err, damage) {
 			return &refuse.Error{Rule: ruleDamage, Detail: err.Error()}

@@ -135,8 +135,7 @@ func TestRuleOfAGroupThatIsNotSplicedIsNamed(t *testing.T) {
 		opts   Options
 		rule   string
 	}{
-		"hook":    {opts: Options{BeforeWrite: func(rec arrow.RecordBatch) arrow.RecordBatch { return rec }}, rule: "batches are to be changed on the way"},
-		"lineage": {props: iceberg.Properties{"format-version": "3"}, rule: "rows have ids"},
+		"hook": {opts: Options{BeforeWrite: func(rec arrow.RecordBatch) arrow.RecordBatch { return rec }}, rule: "batches are to be changed on the way"},
 		"bloom": {
 			props: iceberg.Properties{"write.parquet.bloom-filter-enabled.column.id": "true"}, rule: "bloom filters are wanted",
 		},
@@ -150,21 +149,7 @@ func TestRuleOfAGroupThatIsNotSplicedIsNamed(t *testing.T) {
 				require.NoError(e.t, tx.UpdateSpec(true).AddIdentity("bool").Commit())
 			})
 		}},
-		"deletes": {rule: "deletes apply", change: func(e *env) { e.deleteEqual(1, `{"id":3}`) }},
-		"widened": {rule: "column stored in another form than its type's", change: func(e *env) {
-			e.commit(func(tx *table.Transaction) {
-				u := tx.UpdateSchema(true, false)
-				u.UpdateColumn([]string{"@ts"}, table.ColumnUpdate{FieldType: iceberg.Optional[iceberg.Type]{Val: iceberg.PrimitiveTypes.Int64, Valid: true}})
-				require.NoError(e.t, u.Commit())
-			})
-		}},
-		"nested column added": {rule: "nested column added since", change: func(e *env) {
-			e.commit(func(tx *table.Transaction) {
-				u := tx.UpdateSchema(true, false)
-				u.AddColumn([]string{"a", "more"}, iceberg.PrimitiveTypes.Int64, "", false, nil)
-				require.NoError(e.t, u.Commit())
-			})
-		}},
+		"deletes": {rule: "equality deletes apply", change: func(e *env) { e.deleteEqual(1, `{"id":3}`) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, _ := spliceable(t, c.props)

@@ -50,6 +50,7 @@ type spliceReader struct {
 	budget  int64
 	held    *semaphore.Weighted
 	guard   func(splice.Unit, iceberg.DataFile) error
+	deleted deletedRows
 }
 
 func newSpliceReader(storage iceio.IO, sc *iceberg.Schema, budget int64) *spliceReader {
@@ -213,11 +214,18 @@ func (r *spliceReader) open(f File, cost int64) (units []spliceUnit, err error) 
 	if n := input.file.Footer.NumRows; n != f.Data.Count() {
 		return nil, &refuse.Error{Rule: ruleCount, Detail: fmt.Sprintf("%s: %d, not %d", f.Data.FilePath(), n, f.Data.Count())}
 	}
+	gone := r.deleted.of(f.Data.FilePath())
 	for _, u := range input.file.Units() {
 		if err := r.guard(u, f.Data); err != nil {
 			return nil, err
 		}
-		units = append(units, spliceUnit{Unit: u, input: input})
+		u = u.WithLineage(splice.Lineage{FirstRowID: f.FirstRowID, Sequence: f.SequenceNumber})
+		if gone != nil {
+			u = u.Without(gone)
+		}
+		if u.Rows() > 0 {
+			units = append(units, spliceUnit{Unit: u, input: input})
+		}
 	}
 	if len(units) > 0 {
 		units[0].cost = cost

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/compress"
 	"github.com/apache/iceberg-go"
 	"github.com/apache/iceberg-go/table"
@@ -93,7 +94,11 @@ func (s *spliceRun) prepare(ctx context.Context) error {
 	if _, err := s.fs.open(s.tbl)(ctx); err != nil {
 		return err
 	}
-	if s.schema, err = iceberg.SanitizeColumnNames(s.tbl.Schema()); err != nil {
+	columns := s.tbl.Schema()
+	if s.group.lineage && s.tbl.Metadata().Version() >= 3 {
+		columns = iceberg.SchemaWithRowLineage(columns)
+	}
+	if s.schema, err = iceberg.SanitizeColumnNames(columns); err != nil {
 		return fmt.Errorf("adapt column names: %w", err)
 	}
 	storage, err := s.tbl.FS(ctx)
@@ -105,6 +110,9 @@ func (s *spliceRun) prepare(ctx context.Context) error {
 	s.rowLimit = int64(props.GetInt(table.ParquetRowGroupLimitKey, table.ParquetRowGroupLimitDefault))
 	s.reader = newSpliceReader(storage, s.schema, 2*s.rowGroup+spliceSlack)
 	s.reader.guard = s.check
+	if s.reader.deleted, err = readDeletedRows(storage, s.group.Files); err != nil {
+		return err
+	}
 	rows, bytes := (&groupRun{tbl: s.tbl, group: s.group}).expected()
 	s.cutter = newCutter(s.group.size, rows, bytes, 1)
 
@@ -122,10 +130,15 @@ func (s *spliceRun) options() error {
 	if err != nil {
 		return fmt.Errorf("write schema of table: %w", err)
 	}
+	pageVersion := parquet.DataPageV2
+	if props.Get(table.ParquetPageVersionKey, table.ParquetPageVersionDefault) == "1" {
+		pageVersion = parquet.DataPageV1
+	}
+	level := props.GetInt(compressionLevelKey, compress.DefaultCompressionLevel)
 	s.opts = splice.Options{
 		Column: column.Options{
-			Pool:  codec.New(tableCodec, props.GetInt(compressionLevelKey, compress.DefaultCompressionLevel)),
-			Codec: tableCodec, V2: props.Get(table.ParquetPageVersionKey, table.ParquetPageVersionDefault) != "1",
+			Pool:  codec.New(tableCodec, level),
+			Codec: tableCodec, V2: pageVersion == parquet.DataPageV2,
 			PageBytes:       props.GetInt(table.ParquetPageSizeBytesKey, table.ParquetPageSizeBytesDefault),
 			DictionaryBytes: props.GetInt(table.ParquetDictSizeBytesKey, table.ParquetDictSizeBytesDefault),
 			SmallPage:       splicePage,
@@ -133,6 +146,11 @@ func (s *spliceRun) options() error {
 		Workers: runtime.GOMAXPROCS(0), CreatedBy: "compactor",
 		KeyValues: []format.KeyValue{{Key: "iceberg.schema", Value: string(schema)}},
 		Tamper:    s.rewriter.opts.BeforeChunk,
+	}
+	s.opts.Remake = []parquet.WriterProperty{
+		parquet.WithCompression(compress.Compression(tableCodec)), parquet.WithCompressionLevel(level),
+		parquet.WithDataPageVersion(pageVersion), parquet.WithDataPageSize(int64(s.opts.Column.PageBytes)),
+		parquet.WithDictionaryPageSizeLimit(int64(s.opts.Column.DictionaryBytes)),
 	}
 
 	return nil

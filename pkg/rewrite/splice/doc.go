@@ -13,6 +13,7 @@
 //	stats    which statistics may be believed, and their union
 //	layout   which leaf column of a file holds which field of the table
 //	column   one column chunk from many
+//	remake   a column chunk decoded and encoded anew, where it cannot be moved
 //	refuse   the error that leaves something to the general engine
 //
 // # What it refuses

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 
+	"github.com/apache/arrow-go/v18/parquet/metadata"
 	"github.com/apache/iceberg-go"
 
 	"compactor/pkg/rewrite/splice/codec"
@@ -47,6 +49,8 @@ type File struct {
 	tail   []byte // the end of another file: footer, and page indexes if they are small
 	size   int64
 	body   int64 // offset at which the footer begins
+	// library is the footer as the Parquet library knows it, for what is decoded.
+	library func() (*metadata.FileMetaData, error)
 }
 
 // OpenBytes is OpenFile for a file in memory. Its units are parts of raw, which
@@ -76,6 +80,7 @@ func open(f *File, sc *iceberg.Schema) (*File, error) {
 	if f.Footer, err = format.ReadFooter(raw); err != nil {
 		return nil, err //nolint:wrapcheck // says what it is
 	}
+	f.library = sync.OnceValues(func() (*metadata.FileMetaData, error) { return metadata.NewFileMetaData(raw, nil) })
 	if f.Footer.Encrypted {
 		return nil, &refuse.Error{Rule: RuleEncrypted}
 	}
@@ -173,7 +178,7 @@ func (f *File) check() error {
 			}
 		}
 		for _, c := range f.Layout.Columns() {
-			if c.Source >= 0 && g.Columns[c.Source].Meta.Type != c.Leaf.Type {
+			if t, known := c.InFile(); known && g.Columns[c.Source].Meta.Type != t {
 				return fmt.Errorf("%w: column %d is of two types", ErrCorrupt, c.Source)
 			}
 		}
@@ -218,10 +223,13 @@ func chunkStart(m *format.ColumnMetaData) int64 {
 // Units are the file's row groups, those without rows left out.
 func (f *File) Units() []Unit {
 	var out []Unit
+	var first int64
 	for i := range f.Footer.RowGroups {
-		if f.Footer.RowGroups[i].NumRows > 0 {
-			out = append(out, Unit{File: f, Group: i})
+		rows := f.Footer.RowGroups[i].NumRows
+		if rows > 0 {
+			out = append(out, Unit{File: f, Group: i, first: first, kept: rows})
 		}
+		first += rows
 	}
 
 	return out

@@ -22,12 +22,17 @@ type Unit struct {
 	Group int
 	raw   []byte
 	start int64 // of raw in the file
+
+	first   int64 // row of the file
+	dropped *rowSet
+	kept    int64
+	lineage *Lineage
 }
 
 func (u Unit) group() *format.RowGroup { return &u.File.Footer.RowGroups[u.Group] }
 
-// Rows of the unit.
-func (u Unit) Rows() int64 { return u.group().NumRows }
+// Rows of the unit, without those that are left out.
+func (u Unit) Rows() int64 { return u.kept }
 
 // Bytes is the compressed size of the columns of the output.
 func (u Unit) Bytes() int64 {
@@ -75,15 +80,22 @@ func (u Unit) Load() (Unit, error) {
 	return u, err
 }
 
-// source takes apart what the unit has of one column of the output; leaf -1 is
-// a column of nulls.
-func (u Unit) source(c layout.Column, leaf int) (column.Source, error) {
-	s := column.Source{Rows: u.Rows()}
-	if leaf < 0 {
-		s.Summary = stats.Summary{Nulls: u.Rows()}
-
-		return s, nil
+// source takes apart what the unit has of one column of the output.
+func (u Unit) source(c layout.Column, o layout.Origin, w *Options) (column.Source, error) {
+	fill := u.fill(c, o)
+	switch {
+	case o.Source < 0 && fill == nil:
+		return column.Source{Rows: u.kept, Summary: stats.Summary{Nulls: u.kept}}, nil
+	case u.dropped == nil && o.Moved() && (fill == nil || u.complete(c, o.Source)):
+		return u.moved(c, o.Source)
+	default:
+		return u.remade(c, o, fill, w)
 	}
+}
+
+// moved is the chunk as it is.
+func (u Unit) moved(c layout.Column, leaf int) (column.Source, error) {
+	s := column.Source{Rows: u.kept}
 	meta := u.group().Columns[leaf].Meta
 	at := chunkStart(meta) - u.start
 	chunk, err := page.Walk(u.raw[at:at+meta.TotalCompressed], meta, c.Leaf)
@@ -91,13 +103,9 @@ func (u Unit) source(c layout.Column, leaf int) (column.Source, error) {
 		return s, err //nolint:wrapcheck // says what it is
 	}
 	s.Chunk = chunk
-	ordered := leaf < len(u.File.Footer.ColumnOrders) && u.File.Footer.ColumnOrders[leaf]
-	s.Summary = stats.Summary{Unknown: true}
-	if ordered {
-		s.Summary = stats.Of(c.Leaf, meta.Statistics, meta.NumValues)
+	if s.Summary = u.summary(c, leaf); u.ordered(leaf) {
 		s.Pages = u.pageSummaries(c, leaf, chunk)
-	}
-	if !ordered {
+	} else {
 		s.Pages = make([]stats.Summary, len(chunk.Pages))
 		for i := range s.Pages {
 			s.Pages[i].Unknown = true
@@ -108,6 +116,21 @@ func (u Unit) source(c layout.Column, leaf int) (column.Source, error) {
 	}
 
 	return s, err //nolint:wrapcheck // says what it is
+}
+
+// ordered says whether the footer defines the order of a column's bounds.
+func (u Unit) ordered(leaf int) bool {
+	return leaf < len(u.File.Footer.ColumnOrders) && u.File.Footer.ColumnOrders[leaf]
+}
+
+// summary is what the footer says of a column and may be believed.
+func (u Unit) summary(c layout.Column, leaf int) stats.Summary {
+	if !u.ordered(leaf) {
+		return stats.Summary{Unknown: true}
+	}
+	meta := u.group().Columns[leaf].Meta
+
+	return stats.Of(c.Leaf, meta.Statistics, meta.NumValues)
 }
 
 // pageSummaries reads the column index. Nothing depends on it but the column
@@ -159,23 +182,22 @@ func (u Unit) ReadAt(p []byte, off int64) (int, error) {
 
 var errNotHeld = errors.New("this part of the file is not in memory")
 
-// Bounds is what the footer says of a top-level column, Unknown when it says
-// nothing that may be believed. It returns false when the field is not there or
-// is nested.
+// Bounds is what the footer says of a top-level column and all rows of the row
+// group, Unknown when it says nothing that may be believed. It returns false when
+// the field is not there or is nested.
 func (u Unit) Bounds(fieldID int) (stats.Summary, page.Leaf, bool) {
 	for _, c := range u.File.Layout.Columns() {
 		if c.ID != fieldID || len(c.Path) != 1 {
 			continue
 		}
-		if c.Source < 0 {
-			return stats.Summary{Nulls: u.Rows()}, c.Leaf, true
-		}
-		if ordered := c.Source < len(u.File.Footer.ColumnOrders) && u.File.Footer.ColumnOrders[c.Source]; !ordered {
+		switch {
+		case c.Source < 0:
+			return stats.Summary{Nulls: u.group().NumRows}, c.Leaf, true
+		case c.Stored != nil:
 			return stats.Summary{Unknown: true}, c.Leaf, true
 		}
-		meta := u.group().Columns[c.Source].Meta
 
-		return stats.Of(c.Leaf, meta.Statistics, meta.NumValues), c.Leaf, true
+		return u.summary(c, c.Source), c.Leaf, true
 	}
 
 	return stats.Summary{}, page.Leaf{}, false

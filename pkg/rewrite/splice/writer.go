@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/apache/arrow-go/v18/parquet"
 	"golang.org/x/sync/errgroup"
 
 	"compactor/pkg/rewrite/splice/column"
@@ -28,6 +29,9 @@ type Options struct {
 	Workers int
 	// CreatedBy names the program in the footer.
 	CreatedBy string
+	// Remake are the properties with which columns are encoded that had to be
+	// decoded.
+	Remake []parquet.WriterProperty
 	// KeyValues are the file's own metadata.
 	KeyValues []format.KeyValue
 	// Tamper, when set, sees each chunk before it is written. It exists to inject
@@ -103,10 +107,10 @@ func (w *Writer) RowGroup(ctx context.Context, units []Unit) error {
 	return work.Wait() //nolint:wrapcheck // wrapped where it was made
 }
 
-// sources says for each unit which leaf column goes where.
-func (w *Writer) sources(units []Unit) ([][]int, error) {
-	out := make([][]int, len(units))
-	known := make(map[*File][]int)
+// sources says for each unit what comes from where.
+func (w *Writer) sources(units []Unit) ([][]layout.Origin, error) {
+	out := make([][]layout.Origin, len(units))
+	known := make(map[*File][]layout.Origin)
 	for i, u := range units {
 		take, ok := known[u.File]
 		if !ok {
@@ -122,12 +126,12 @@ func (w *Writer) sources(units []Unit) ([][]int, error) {
 	return out, nil
 }
 
-func (w *Writer) build(i int, units []Unit, leaves [][]int) (*column.Built, error) {
+func (w *Writer) build(i int, units []Unit, origins [][]layout.Origin) (*column.Built, error) {
 	c := w.columns[i]
 	sources := make([]column.Source, len(units))
 	for n, u := range units {
 		var err error
-		if sources[n], err = u.source(c, leaves[n][i]); err != nil {
+		if sources[n], err = u.source(c, origins[n][i], &w.opts); err != nil {
 			return nil, fmt.Errorf("column %v: %w", c.Path, err)
 		}
 	}

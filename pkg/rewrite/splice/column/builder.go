@@ -172,6 +172,9 @@ func (b *builder) put(d done) {
 func (b *builder) add(i int, s Source) error {
 	before := b.rows + int64(b.pending.rows)
 	b.fresh = true
+	if s.Decoded {
+		b.out.Counts.Decoded++
+	}
 	if s.Chunk == nil {
 		if err := b.addNulls(s); err != nil {
 			return err

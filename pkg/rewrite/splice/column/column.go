@@ -59,11 +59,14 @@ type Source struct {
 	Summary stats.Summary
 	// Pages are the summaries of the data pages, as far as they are known.
 	Pages []stats.Summary
+	// Decoded says that the chunk is no input's own: it was made for the output.
+	Decoded bool
 }
 
 // Counts say what became of the pages.
 type Counts struct {
 	Verbatim, Remapped, Promoted, Gathered, Coalesced, Transcoded int64 // input pages
+	Decoded                                                       int64 // chunks that were made anew from decoded values
 	BytesVerbatim                                                 int64 // compressed bytes that were moved
 	BytesMade                                                     int64 // compressed bytes that were made anew
 }
@@ -76,6 +79,7 @@ func (c *Counts) Add(o Counts) {
 	c.Gathered += o.Gathered
 	c.Coalesced += o.Coalesced
 	c.Transcoded += o.Transcoded
+	c.Decoded += o.Decoded
 	c.BytesVerbatim += o.BytesVerbatim
 	c.BytesMade += o.BytesMade
 }

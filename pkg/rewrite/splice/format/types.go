@@ -98,6 +98,7 @@ const (
 	ConvertedDate            int32 = 6
 	ConvertedTimeMicros      int32 = 8
 	ConvertedTimestampMicros int32 = 10
+	ConvertedInt8            int32 = 15
 	ConvertedInt32           int32 = 17
 	ConvertedInt64           int32 = 18
 )

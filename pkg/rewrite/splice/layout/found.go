@@ -24,11 +24,11 @@ func (e *emitter) found(f iceberg.NestedField, n *node) error {
 	case *iceberg.MapType:
 		return e.foundMap(f, t, n)
 	}
-	el, err := primitive(f, n)
+	el, stored, err := primitive(f, n)
 	if err != nil {
 		return err
 	}
-	e.column(f.ID, el, n.repetition(), n.column)
+	e.column(f, el, n.repetition(), Column{Source: n.column, Stored: stored})
 
 	return nil
 }
@@ -42,9 +42,9 @@ func (e *emitter) foundStruct(f iceberg.NestedField, t *iceberg.StructType, n *n
 		for _, inner := range t.FieldList {
 			c := n.child(inner.ID)
 			if c == nil {
-				err = &refuse.Error{Rule: RuleNested, Detail: inner.Name}
+				e.fresh(inner, n)
 
-				return
+				continue
 			}
 			if err = e.found(inner, c); err != nil {
 				return
@@ -115,8 +115,18 @@ func (e *emitter) mapHead(f iceberg.NestedField, rep format.Repetition) {
 }
 
 // fresh emits a field that the file does not have, in the form in which it would
-// be written.
-func (e *emitter) fresh(f iceberg.NestedField) {
+// be written. A group that the file has around it gives it its shape.
+func (e *emitter) fresh(f iceberg.NestedField, around *node) {
+	if err := missing(f); err != nil && e.err == nil {
+		e.err = err
+	}
+	e.made(f, around)
+	if n := len(e.field.Columns); f.InitialDefault != nil && n > 0 {
+		e.field.Columns[n-1].defaulted = true // it is no group, or it was refused above
+	}
+}
+
+func (e *emitter) made(f iceberg.NestedField, around *node) {
 	rep := format.Optional
 	if f.Required {
 		rep = format.Required
@@ -131,18 +141,18 @@ func (e *emitter) fresh(f iceberg.NestedField) {
 		e.group(format.SchemaElement{Name: f.Name, NumChildren: int32(len(t.FieldList))}, rep, f.ID)
 		e.within(f.Name, func() {
 			for _, inner := range t.FieldList {
-				e.fresh(inner)
+				e.made(inner, around)
 			}
 		})
 	case *iceberg.ListType:
 		e.listHead(f, rep)
-		e.within(f.Name, func() { e.within("list", func() { e.fresh(t.ElementField()) }) })
+		e.within(f.Name, func() { e.within("list", func() { e.made(t.ElementField(), around) }) })
 	case *iceberg.MapType:
 		e.mapHead(f, rep)
 		e.within(f.Name, func() {
 			e.within("key_value", func() {
-				e.fresh(t.KeyField())
-				e.fresh(t.ValueField())
+				e.made(t.KeyField(), around)
+				e.made(t.ValueField(), around)
 			})
 		})
 	default:
@@ -152,6 +162,10 @@ func (e *emitter) fresh(f iceberg.NestedField) {
 
 			return
 		}
-		e.column(f.ID, annotated(f, forms[0], forms[0].typ), rep, -1)
+		c := Column{Source: -1}
+		if around != nil {
+			c.Source, c.Shape = around.anyLeaf(), &Shape{Def: around.def, Rep: around.rep}
+		}
+		e.column(f, annotated(f, forms[0], forms[0].typ), rep, c)
 	}
 }

@@ -2,7 +2,6 @@ package layout
 
 import (
 	"fmt"
-	"reflect"
 
 	"github.com/apache/iceberg-go"
 
@@ -16,8 +15,7 @@ const (
 	RuleType      refuse.Rule = "column of a type that is not known"
 	RulePhysical  refuse.Rule = "column stored in another form than its type's"
 	RuleNoIDs     refuse.Rule = "columns without field ids"
-	RuleNested    refuse.Rule = "nested column added since"
-	RuleDefault   refuse.Rule = "missing column with a default value"
+	RuleDefault   refuse.Rule = "default value of a missing column that is not known"
 	RuleRequired  refuse.Rule = "missing column that is required"
 	RuleDifferent refuse.Rule = "files store a column in different forms"
 )
@@ -29,7 +27,38 @@ type Column struct {
 	Leaf page.Leaf
 	// Source is the leaf column in the file, -1 when the file has none.
 	Source int
+	// Stored is the form in the file, when that is another one than Leaf's.
+	Stored *Stored
+	// Shape says that Source is another column of the innermost group that the
+	// file has, and at which of its levels this one is missing.
+	Shape *Shape
+
+	field iceberg.NestedField
+	// defaulted says that the file lacks this very field, and not one around it.
+	defaulted bool
 }
+
+// InFile is the physical type of the leaf that Source names, false when that is
+// of no matter.
+func (c Column) InFile() (format.Type, bool) {
+	switch {
+	case c.Source < 0 || c.Shape != nil:
+		return 0, false
+	case c.Stored != nil:
+		return c.Stored.Type, true
+	default:
+		return c.Leaf.Type, true
+	}
+}
+
+// Stored is a physical form.
+type Stored struct {
+	Type   format.Type
+	Length int32
+}
+
+// Shape is a place in the nesting: the levels of a group that is there.
+type Shape struct{ Def, Rep int }
 
 // Field is a top-level field of the table.
 type Field struct {
@@ -70,11 +99,8 @@ func Of(sc *iceberg.Schema, footer *format.FileMetaData) (*Layout, error) {
 		n := root.child(f.ID)
 		e := &emitter{field: &field}
 		if n == nil {
-			if err := missing(f); err != nil {
-				return nil, err
-			}
 			field.Missing = true
-			e.fresh(f)
+			e.fresh(f, nil)
 		} else if err := e.found(f, n); err != nil {
 			return nil, err
 		}
@@ -88,15 +114,23 @@ func Of(sc *iceberg.Schema, footer *format.FileMetaData) (*Layout, error) {
 	return l, nil
 }
 
+// missing refuses a field that cannot be made up. Its value is its initial
+// default, or null (Iceberg specification, Column Projection).
 func missing(f iceberg.NestedField) error {
-	switch {
-	case f.InitialDefault != nil:
-		return &refuse.Error{Rule: RuleDefault, Detail: f.Name}
-	case f.Required:
-		return &refuse.Error{Rule: RuleRequired, Detail: f.Name}
-	}
+	if f.InitialDefault == nil {
+		if f.Required {
+			return &refuse.Error{Rule: RuleRequired, Detail: f.Name}
+		}
 
-	return nil
+		return nil
+	}
+	forms := formsOf(f.Type)
+	if len(forms) == 0 {
+		return &refuse.Error{Rule: RuleDefault, Detail: f.Name}
+	}
+	_, err := plain(f, page.Leaf{Type: forms[0].typ, TypeLength: int(forms[0].length)})
+
+	return err
 }
 
 // Columns are the leaves of all fields, in the order of the output.
@@ -117,34 +151,6 @@ func (l *Layout) Elements() []format.SchemaElement {
 	}
 
 	return out
-}
-
-// Take says, for every column of the output, which leaf column of another file
-// holds it, -1 for nulls. The error is a refusal: the file stores a field in a
-// form that cannot stand beside that of the output.
-func (l *Layout) Take(other *Layout) ([]int, error) {
-	var sources []int
-	for i, f := range l.Fields {
-		o := other.Fields[i]
-		if o.Missing {
-			if *f.Elements[0].Repetition != format.Optional {
-				return nil, &refuse.Error{Rule: RuleRequired, Detail: f.Elements[0].Name}
-			}
-			for range f.Columns {
-				sources = append(sources, -1)
-			}
-
-			continue
-		}
-		if !reflect.DeepEqual(f.Elements, o.Elements) {
-			return nil, &refuse.Error{Rule: RuleDifferent, Detail: f.Elements[0].Name}
-		}
-		for _, c := range o.Columns {
-			sources = append(sources, c.Source)
-		}
-	}
-
-	return sources, nil
 }
 
 // emitter writes the output's elements for one field, and finds its leaves.
@@ -185,10 +191,11 @@ func (e *emitter) group(el format.SchemaElement, rep format.Repetition, id int) 
 	e.field.Elements = append(e.field.Elements, el)
 }
 
-func (e *emitter) column(id int, el format.SchemaElement, rep format.Repetition, source int) {
-	e.group(el, rep, id)
+// column emits a leaf; c says where it comes from.
+func (e *emitter) column(f iceberg.NestedField, el format.SchemaElement, rep format.Repetition, c Column) {
+	e.group(el, rep, f.ID)
 	e.field.Columns = append(e.field.Columns, Column{
-		ID: id, Source: source,
+		ID: f.ID, Source: c.Source, Stored: c.Stored, Shape: c.Shape, field: f,
 		Path: append(append([]string(nil), e.path...), el.Name),
 		Leaf: page.Leaf{
 			Type: *el.Type, TypeLength: int(el.TypeLength),

@@ -103,21 +103,64 @@ func decimalForms(t iceberg.DecimalType) []form {
 	return forms
 }
 
-// primitive is the output's element for a leaf of the file.
-func primitive(f iceberg.NestedField, n *node) (format.SchemaElement, error) {
+// primitive is the output's element for a leaf of the file. Stored is set when
+// the values have to be brought into another form.
+func primitive(f iceberg.NestedField, n *node) (el format.SchemaElement, stored *Stored, err error) {
 	forms := formsOf(f.Type)
 	if len(forms) == 0 {
-		return format.SchemaElement{}, &refuse.Error{Rule: RuleType, Detail: fmt.Sprintf("%s %s", f.Name, f.Type)}
+		return el, nil, &refuse.Error{Rule: RuleType, Detail: fmt.Sprintf("%s %s", f.Name, f.Type)}
 	}
 	if n.leaf() {
 		for _, want := range forms {
 			if want.matches(n) {
-				return annotated(f, want, *n.element.Type), nil
+				return annotated(f, want, *n.element.Type), nil, nil
 			}
+		}
+		if widens(f.Type, n.element) {
+			return annotated(f, forms[0], forms[0].typ), &Stored{*n.element.Type, n.element.TypeLength}, nil
 		}
 	}
 
-	return format.SchemaElement{}, &refuse.Error{Rule: RulePhysical, Detail: fmt.Sprintf("%s %s", f.Name, f.Type)}
+	return el, nil, &refuse.Error{Rule: RulePhysical, Detail: fmt.Sprintf("%s %s", f.Name, f.Type)}
+}
+
+// widens knows the promotions of the Iceberg specification (Schema Evolution)
+// that keep every value, and the other forms of a decimal (LogicalTypes.md,
+// DECIMAL).
+func widens(t iceberg.Type, el *format.SchemaElement) bool {
+	switch t := t.(type) {
+	case iceberg.Int64Type:
+		return *el.Type == format.Int32 && signed(el, 32)
+	case iceberg.Float64Type:
+		return *el.Type == format.Float && el.Logical.Kind == format.LogicalNone && el.Converted == nil
+	case iceberg.DecimalType:
+		precision, scale := el.Logical.Precision, el.Logical.Scale
+		if el.Logical.Kind == format.LogicalNone && el.Converted != nil && *el.Converted == format.ConvertedDecimal {
+			precision, scale = el.Precision, el.Scale
+		} else if el.Logical.Kind != format.LogicalDecimal {
+			return false
+		}
+		switch *el.Type {
+		case format.Int32, format.Int64, format.ByteArray, format.FixedLenByteArray:
+			return scale == int32(t.Scale()) && precision > 0 && precision <= int32(t.Precision())
+		}
+	}
+
+	return false
+}
+
+// signed reports whether a column holds signed integers of at most so many bits.
+func signed(el *format.SchemaElement, bits int8) bool {
+	switch {
+	case el.Logical.Kind == format.LogicalInteger:
+		return el.Logical.Signed && el.Logical.BitWidth <= bits
+	case el.Logical.Kind != format.LogicalNone:
+		return false
+	case el.Converted == nil:
+		return true
+	default:
+		return *el.Converted >= format.ConvertedInt8 && *el.Converted <= format.ConvertedInt32
+	}
 }
 
 func annotated(f iceberg.NestedField, want form, typ format.Type) format.SchemaElement {
@@ -141,6 +184,8 @@ func (w form) matches(n *node) bool {
 		return false
 	}
 	switch {
+	case w.logical.Kind == format.LogicalInteger && w.typ == format.Int32:
+		return signed(el, w.logical.BitWidth)
 	case el.Logical.Kind == format.LogicalTime:
 		return w.logical.Kind == format.LogicalTime && el.Logical.Unit == w.logical.Unit
 	case el.Logical.Kind != format.LogicalNone:

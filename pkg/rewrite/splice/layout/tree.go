@@ -53,6 +53,15 @@ func (n *node) child(id int) *node {
 	return nil
 }
 
+// anyLeaf is a leaf column below the node.
+func (n *node) anyLeaf() int {
+	for !n.leaf() {
+		n = n.children[0]
+	}
+
+	return n.column
+}
+
 // tree puts the list of elements back into a tree and numbers the leaves.
 func tree(elements []format.SchemaElement) (*node, int, error) {
 	b := treeBuilder{elements: elements}
