@@ -112,12 +112,31 @@ func (s fileSchema) readable(tbl *table.Table) error {
 	return nil
 }
 
-// promotes reports whether the engine reads values of one type as another. Types
-// whose stored form has no annotation of its own are left to the reader.
+// comparable refuses a file that lacks a column which equality deletes compare,
+// because it was added later: iceberg-go does not take its rows for nulls or for
+// the default there.
+func (s fileSchema) comparable(deletes []iceberg.DataFile) error {
+	for _, d := range deletes {
+		if d.ContentType() != iceberg.EntryContentEqDeletes {
+			continue
+		}
+		for _, id := range d.EqualityFieldIDs() {
+			if !s.has(id) {
+				return fmt.Errorf("%w: equality deletes %s compare the column with id %d, which it does not have", ErrRefused, d.FilePath(), id)
+			}
+		}
+	}
+
+	return nil
+}
+
+// promotes reports whether the engine reads values of one type as another.
 func promotes(stored, want iceberg.Type, version int) bool {
 	switch want.(type) {
 	case iceberg.VariantType, iceberg.GeometryType, iceberg.GeographyType, iceberg.UnknownType:
-		return true
+		// Shapes are known by the Arrow schema in the footer alone, which other
+		// writers leave out: iceberg-go has no conversion from their plain bytes.
+		return stored.Equals(want)
 	case iceberg.UUIDType: // iceberg-go has no conversion from sixteen plain bytes
 		return stored.Equals(want)
 	case iceberg.NestedType:
@@ -136,4 +155,34 @@ func promotes(stored, want iceberg.Type, version int) bool {
 	_, err := iceberg.PromoteType(stored, want)
 
 	return err == nil
+}
+
+// variantsInside names a column with variants inside a list or map, which
+// iceberg-go writes and cannot read.
+func variantsInside(sc *iceberg.Schema) string {
+	for _, field := range sc.Fields() {
+		if holdsVariant(field.Type, false) {
+			return field.Name
+		}
+	}
+
+	return ""
+}
+
+func holdsVariant(typ iceberg.Type, repeated bool) bool {
+	if _, is := typ.(iceberg.VariantType); is {
+		return repeated
+	}
+	nested, ok := typ.(iceberg.NestedType)
+	if !ok {
+		return false
+	}
+	_, isStruct := typ.(*iceberg.StructType)
+	for _, field := range nested.Fields() {
+		if holdsVariant(field.Type, repeated || !isStruct) {
+			return true
+		}
+	}
+
+	return false
 }

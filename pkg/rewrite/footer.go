@@ -160,6 +160,9 @@ func readContents(tbl *table.Table, f File, footer *metadata.FileMetaData) ([]co
 	if err := stored.readable(tbl); err != nil {
 		return nil, err
 	}
+	if err := stored.comparable(f.Deletes); err != nil {
+		return nil, err
+	}
 	spec := tbl.Metadata().PartitionSpecByID(int(f.Data.SpecID()))
 	if spec == nil {
 		return nil, fmt.Errorf("%w: partition spec %d is not in the table metadata", ErrRefused, f.Data.SpecID())

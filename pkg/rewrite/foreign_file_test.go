@@ -69,6 +69,9 @@ func (e *env) addFile(f foreignFile) string {
 	}
 	b, err := iceberg.NewDataFileBuilder(e.load().Spec(), iceberg.EntryContentData, "file://"+path, iceberg.ParquetFile, nil, nil, nil, count, size)
 	require.NoError(e.t, err)
+	if meta := e.load().Metadata(); meta.Version() >= 3 {
+		b.FirstRowID(meta.NextRowID())
+	}
 	e.commit(func(tx *table.Transaction) {
 		require.NoError(e.t, tx.AddDataFiles(e.t.Context(), []iceberg.DataFile{b.Build()}, nil, table.WithoutAutoNameMapping()))
 	})

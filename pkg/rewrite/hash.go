@@ -8,6 +8,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/extensions"
 	"github.com/zeebo/xxh3"
 )
 
@@ -55,6 +56,9 @@ func (c *checksum) addBatch(rec arrow.RecordBatch) {
 type encoder func(buf []byte, row int) []byte
 
 func encoderOf(arr arrow.Array) encoder {
+	if a, ok := arr.(*extensions.VariantArray); ok {
+		return variantEncoder(a)
+	}
 	value := valueEncoder(arr)
 
 	return func(buf []byte, row int) []byte {

@@ -30,6 +30,9 @@ func refuseTable(tbl *table.Table) (Refusal, bool) {
 	if format := props.Get(table.WriteFormatDefaultKey, table.WriteFormatDefaultDefault); format != "parquet" {
 		return refuse(fmt.Sprintf("table asks for %s files; only parquet can be written", format))
 	}
+	if column := variantsInside(tbl.Schema()); column != "" {
+		return refuse(fmt.Sprintf("column %s has variants inside a list or map, which cannot be read", column))
+	}
 	if reason := unwritable(tbl); reason != "" {
 		return refuse(reason)
 	}
