@@ -178,7 +178,7 @@ func demoTable(ctx context.Context, env environment, file string, build bool) (t
 	s.catalog = cat
 	defer s.close()
 	if build {
-		if err := demo.Build(cat.Context(ctx), cat.Client()); err != nil {
+		if err := demo.Build(cat.Context(ctx), cat.Client(), demo.Ident()); err != nil {
 			return tableSize{}, demo.Fingerprint{}, fmt.Errorf("make demo table: %w", err)
 		}
 	}

@@ -41,14 +41,17 @@ func schema() *iceberg.Schema {
 	)
 }
 
+// Tag is the name of the tag that Build makes.
+const Tag = "half-way"
+
 // Build creates the table and fragments it: Files small files in three
 // partitions over Commits snapshots, a tag in the middle, and position deletes
-// at the end. The table must not exist. ctx carries what the catalog needs to
-// reach its store.
-func Build(ctx context.Context, cat icebergcatalog.Catalog) error {
-	ident := Ident()
-	if err := cat.CreateNamespace(ctx, ident[:1], nil); err != nil {
-		return fmt.Errorf("create namespace %s: %w", ident[0], err)
+// at the end. Neither the table nor its namespace may exist. ctx carries what the
+// catalog needs to reach its store. After an error or a cancelled context a part
+// of it stays.
+func Build(ctx context.Context, cat icebergcatalog.Catalog, ident table.Identifier) error {
+	if err := cat.CreateNamespace(ctx, ident[:len(ident)-1], nil); err != nil {
+		return fmt.Errorf("create namespace of %v: %w", ident, err)
 	}
 	spec := iceberg.NewPartitionSpec(iceberg.PartitionField{
 		SourceIDs: []int{2}, FieldID: 1000, Name: "region", Transform: iceberg.IdentityTransform{},
@@ -63,7 +66,7 @@ func Build(ctx context.Context, cat icebergcatalog.Catalog) error {
 			return err
 		}
 		if commit == Commits/2 {
-			if tbl, err = tagHead(ctx, tbl, cat, "half-way"); err != nil {
+			if tbl, err = tagHead(ctx, tbl, cat, Tag); err != nil {
 				return err
 			}
 		}
