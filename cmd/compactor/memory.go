@@ -2,6 +2,8 @@ package main
 
 import (
 	"os"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -57,8 +59,9 @@ func memoryBudget(flag string, given bool) (int64, error) {
 	return max(defaultMemoryLeast, min(defaultMemoryMost, limit/defaultMemoryShare*(defaultMemoryShare-1))), nil
 }
 
-// availableMemory reads the smallest limit that applies: the cgroup's (v2, then
-// v1) or the machine's memory. 0 when none can be read.
+// availableMemory reads the smallest limit that applies: those of the process's
+// cgroup and of the groups around it (v2 or v1), and the machine's memory. 0 when
+// none can be read.
 func availableMemory(readFile func(string) ([]byte, error)) int64 {
 	limit := int64(0)
 	take := func(n int64) {
@@ -66,7 +69,7 @@ func availableMemory(readFile func(string) ([]byte, error)) int64 {
 			limit = n
 		}
 	}
-	for _, path := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
+	for _, path := range limitFiles(readFile) {
 		if raw, err := readFile(path); err == nil {
 			if n, err := strconv.ParseInt(strings.TrimSpace(string(raw)), 10, 64); err == nil {
 				take(n)
@@ -74,7 +77,7 @@ func availableMemory(readFile func(string) ([]byte, error)) int64 {
 		}
 	}
 	if raw, err := readFile("/proc/meminfo"); err == nil {
-		for _, line := range strings.Split(string(raw), "\n") {
+		for line := range strings.Lines(string(raw)) {
 			if f := strings.Fields(line); len(f) == 3 && f[0] == "MemTotal:" {
 				if kib, err := strconv.ParseInt(f[1], 10, 64); err == nil {
 					take(kib << 10)
@@ -84,4 +87,32 @@ func availableMemory(readFile func(string) ([]byte, error)) int64 {
 	}
 
 	return limit
+}
+
+// limitFiles names the files that can hold a limit. A container sees its own group
+// as the root of the tree; a service of systemd sees the whole tree, with its own
+// group somewhere below.
+func limitFiles(readFile func(string) ([]byte, error)) []string {
+	const v2, v1 = "/sys/fs/cgroup", "/sys/fs/cgroup/memory"
+	files := []string{path.Join(v2, "memory.max"), path.Join(v1, "memory.limit_in_bytes")}
+	raw, err := readFile("/proc/self/cgroup")
+	if err != nil {
+		return files
+	}
+	for line := range strings.Lines(string(raw)) {
+		id, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
+		controllers, group, _ := strings.Cut(rest, ":")
+		tree, file := v1, "memory.limit_in_bytes"
+		switch {
+		case id == "0" && controllers == "":
+			tree, file = v2, "memory.max"
+		case !slices.Contains(strings.Split(controllers, ","), "memory"):
+			continue
+		}
+		for group = path.Join("/", group); group != "/"; group = path.Dir(group) {
+			files = append(files, path.Join(tree, group, file))
+		}
+	}
+
+	return files
 }

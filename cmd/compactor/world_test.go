@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -261,7 +262,18 @@ func (w *world) start(args ...string) *process {
 // startFile starts a given build of the program.
 func (w *world) startFile(file string, args ...string) *process {
 	w.t.Helper()
+
+	return w.startIn(nil, file, args...)
+}
+
+// startIn is startFile with attributes of the process, such as another root. Its
+// working directory is that root then.
+func (w *world) startIn(attr *syscall.SysProcAttr, file string, args ...string) *process {
+	w.t.Helper()
 	cmd := exec.Command(file, args...)
+	if attr != nil {
+		cmd.SysProcAttr, cmd.Dir = attr, "/"
+	}
 	cmd.Env = append(os.Environ(), asProgram+"=1")
 	for k, v := range w.env {
 		cmd.Env = append(cmd.Env, k+"="+v)
