@@ -181,6 +181,8 @@ setup_test() {
 	need postgresql-client-15 /usr/lib/postgresql/15/bin/pg_basebackup
 	need pgbouncer /usr/sbin/pgbouncer
 	need spin spin
+	need prometheus promtool
+	need chromium-headless-shell chromium-headless-shell
 	install_missing
 	if [ ! -x "$cache/seaweedfs-$seaweed_version/weed" ]; then
 		say "installing SeaweedFS $seaweed_version"

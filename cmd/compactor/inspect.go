@@ -1,41 +1,32 @@
 package main
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/apache/iceberg-go/table"
 	"github.com/urfave/cli/v2"
 
-	"compactor/internal/version"
+	"compactor/internal/config"
 	"compactor/pkg/inspect"
-	"compactor/pkg/maintenance"
 )
 
 const inspectDescription = `Describes each TABLE from its metadata: sizes of data files, partitions with most
 small files, deletes, snapshots, manifests, what a compaction would save, and what
 each step of a run would do. It reads manifests and no data, takes no claim, needs
-no PostgreSQL and writes nothing. What a step would do exactly, --dry-run of that
-step says; orphans are not looked for.`
+no PostgreSQL and writes nothing to the catalog or the store. What a step would do
+exactly, --dry-run of that step says. Orphans are looked for on request only.
+--html writes one page that needs nothing else and no network; a file that is there
+is replaced in one step. Several tables are ranked, and the page has all of them.`
 
 // inspection is the document of the command.
 type inspection struct {
-	Program  string           `json:"program"`
-	Version  string           `json:"version"`
-	At       time.Time        `json:"at"`
-	ExitCode int              `json:"exit_code"`
-	Tables   []inspect.Health `json:"tables"`
-	Failed   []failedTable    `json:"failed,omitempty"`
-}
-
-// failedTable is one that could not be inspected.
-type failedTable struct {
-	Table string `json:"table"`
-	Error string `json:"error"`
+	Program  string            `json:"program"`
+	Version  string            `json:"version"`
+	At       time.Time         `json:"at"`
+	ExitCode int               `json:"exit_code"`
+	Tables   []inspect.Health  `json:"tables"`
+	Failed   []inspect.Failure `json:"failed,omitempty"`
 }
 
 func inspectCommand(env environment) *cli.Command {
@@ -44,9 +35,56 @@ func inspectCommand(env environment) *cli.Command {
 		Usage:       "describe the health of tables, and what each step would do",
 		ArgsUsage:   tableArgs,
 		Description: inspectDescription + selectionHelp,
-		Flags:       slices.Concat(stringFlags(compactKeyFlags(), "Compaction:"), inspectSelection(), commonFlags()),
+		Flags:       slices.Concat(inspectFlags(), stringFlags(compactKeyFlags(), "Compaction:"), inspectSelection(), commonFlags()),
 		Action:      func(c *cli.Context) error { return inspectTables(c, env) },
 	}
+}
+
+func inspectFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "html", Usage: "write a page to `FILE` too"},
+		&cli.BoolFlag{Name: "estimate-orphans", Usage: "list the tables' folders too, and count the files that no snapshot references"},
+		&cli.BoolFlag{Name: "watch", Usage: "look again and again, until SIGINT or SIGTERM; a terminal is cleared before each look"},
+		&cli.StringFlag{Name: "interval", Usage: "with --watch, look again `DURATION` after a look", DefaultText: "10s; at least 1s"},
+	}
+}
+
+// inspectChoice is what the command line says.
+type inspectChoice struct {
+	format   string
+	html     string // path of the page; empty: none
+	orphans  bool
+	watch    bool
+	interval time.Duration
+}
+
+const defaultInterval, leastInterval = 10 * time.Second, time.Second
+
+func inspectOptions(c *cli.Context) (inspectChoice, error) {
+	o := inspectChoice{orphans: isOn(c, "estimate-orphans"), watch: isOn(c, "watch"), interval: defaultInterval}
+	var err error
+	if o.format, err = outputFormat(c); err != nil {
+		return o, err
+	}
+	if text, given := lookup(c, "interval"); given {
+		if !o.watch {
+			return o, usagef("--interval is for --watch")
+		}
+		d, err := config.ParseDuration(text)
+		if err != nil {
+			return o, usagef("--interval %q: %w", text, err)
+		}
+		if o.interval = time.Duration(d); o.interval < leastInterval {
+			return o, usagef("--interval %s: at least %s", text, leastInterval)
+		}
+	}
+	if text, given := lookup(c, "html"); given {
+		if o.html, err = pagePath(text); err != nil {
+			return o, err
+		}
+	}
+
+	return o, nil
 }
 
 // inspectSelection leaves out what is about work on tables.
@@ -61,7 +99,7 @@ func inspectTables(c *cli.Context, env environment) error {
 	if err != nil {
 		return err
 	}
-	format, err := outputFormat(c)
+	o, err := inspectOptions(c)
 	if err != nil {
 		return err
 	}
@@ -70,27 +108,15 @@ func inspectTables(c *cli.Context, env environment) error {
 		return err
 	}
 	defer s.close()
-	idents, bad, err := sel.resolve(c.Context, s.catalog)
+	look := inspector{session: s, options: o, selection: sel, env: env}
+	if o.watch {
+		return look.watch(c.Context)
+	}
+	doc, outcome, err := look.once(c.Context)
 	if err != nil {
 		return err
 	}
-	doc := inspection{Program: "compactor", Version: version.Get().Version, At: s.now().UTC(), Tables: []inspect.Health{}}
-	var errs []error
-	for _, u := range bad {
-		doc.Failed, errs = append(doc.Failed, failedTable{u.name, u.err.Error()}), append(errs, u.err)
-	}
-	for _, ident := range idents {
-		h, err := s.inspect(c.Context, ident)
-		if err != nil {
-			doc.Failed, errs = append(doc.Failed, failedTable{strings.Join(ident, "."), err.Error()}), append(errs, err)
-
-			continue
-		}
-		doc.Tables = append(doc.Tables, h)
-	}
-	outcome := worst(errs)
-	doc.ExitCode = exitCode(outcome)
-	if err := doc.write(env, format); err != nil {
+	if err := errors.Join(look.write(env.stdout, doc), look.writePage(doc)); err != nil {
 		return errors.Join(outcome, err)
 	}
 	if outcome != nil {
@@ -98,117 +124,4 @@ func inspectTables(c *cli.Context, env environment) error {
 	}
 
 	return nil
-}
-
-// write puts the result on stdout. Several tables are ranked.
-func (d inspection) write(env environment, format string) error {
-	if format == outputJSON {
-		return writeJSON(env.stdout, d)
-	}
-	_, plain := env.getenv("NO_COLOR")
-	for _, h := range d.Tables {
-		if len(d.Tables) > 1 {
-			break
-		}
-		if err := h.WriteText(env.stdout, plain); err != nil {
-			return err //nolint:wrapcheck // It says what it could not write.
-		}
-	}
-	if len(d.Tables) > 1 {
-		if err := inspect.WriteRanking(env.stdout, d.Tables); err != nil {
-			return err //nolint:wrapcheck // As above.
-		}
-	}
-	for _, f := range d.Failed {
-		if _, err := fmt.Fprintf(env.stdout, "%s: %s\n", f.Table, f.Error); err != nil {
-			return fmt.Errorf("write result: %w", err)
-		}
-	}
-
-	return nil
-}
-
-func (s *session) inspect(ctx context.Context, ident table.Identifier) (inspect.Health, error) {
-	on, err := s.target(ctx, ident)
-	if err != nil {
-		return inspect.Health{}, err
-	}
-	p := on.policy
-	h, err := inspect.Table(ctx, on.table, inspect.Options{
-		TargetFileSize: int64(p.Compact.TargetFileSize), MinFileSize: int64(p.Compact.MinFileSize), MaxFileSize: int64(p.Compact.MaxFileSize),
-		MinInputFiles: p.Compact.MinInputFiles, ManifestSize: int64(p.Manifests.TargetSize), Now: s.now(),
-	})
-	if err != nil {
-		return h, fmt.Errorf("%s: %w", on.name, err)
-	}
-	h.Table = on.name
-	h.Steps = s.verdicts(on, h)
-
-	return h, nil
-}
-
-// verdicts say what a run would do to the table, by the figures alone.
-func (s *session) verdicts(on target, h inspect.Health) []inspect.Verdict {
-	enabled := map[string]bool{
-		maintenance.StepCompact: on.policy.Compact.Enabled, maintenance.StepManifests: on.policy.Manifests.Enabled,
-		maintenance.StepExpire: on.policy.Expire.Enabled, maintenance.StepOrphans: on.policy.Orphans.Enabled,
-	}
-	var out []inspect.Verdict
-	for _, name := range []string{maintenance.StepCompact, maintenance.StepManifests, maintenance.StepExpire, maintenance.StepOrphans} {
-		v := inspect.Verdict{Step: name}
-		switch {
-		case s.cfg.Disabled(on.name, on.table.Properties()):
-			v.Reason = "the table is disabled"
-		case !enabled[name]:
-			v.Reason = "the policy disables this step"
-		default:
-			v.Due, v.Reason = on.verdict(name, h, s.now())
-		}
-		out = append(out, v)
-	}
-
-	return out
-}
-
-func (t target) verdict(step string, h inspect.Health, now time.Time) (due bool, reason string) {
-	if why := t.tooSoon(step, now); why != "" {
-		return false, why
-	}
-	switch step {
-	case maintenance.StepCompact:
-		saved := h.Compaction.FilesBefore - h.Compaction.FilesAfter
-		if saved > 0 || h.Deletes.Share >= t.policy.Compact.DeleteRatioThreshold {
-			return t.compactVerdict(h, saved)
-		}
-
-		return false, "no partition has enough files of the wrong size"
-	case maintenance.StepManifests:
-		if n := t.whenManifests(); h.Manifests.Count < n {
-			return false, fmt.Sprintf("the policy asks for it from %d manifests on, there are %d", n, h.Manifests.Count)
-		}
-
-		return h.Manifests.Small > 2, fmt.Sprintf("%d of %d manifests are small", h.Manifests.Small, h.Manifests.Count)
-	case maintenance.StepExpire:
-		p := t.policy.Expire
-		n, refs, err := maintenance.Expirable(t.table.Metadata(), maintenance.ExpireOptions{OlderThan: time.Duration(p.OlderThan), RetainLast: p.RetainLast}, now)
-		if err != nil {
-			return false, err.Error()
-		}
-
-		return n+refs > 0, fmt.Sprintf("%d of %d snapshots and %d refs are past their age", n, h.Snapshots.Count, refs)
-	default:
-		return true, "not looked at; compactor orphans --dry-run lists them"
-	}
-}
-
-func (t target) compactVerdict(h inspect.Health, saved int64) (due bool, reason string) {
-	live := maintenance.Live{
-		Files: h.Data.Files, SmallFiles: h.Data.SmallFiles, Bytes: h.Data.Bytes, SmallBytes: h.Data.SmallBytes,
-		Rows: h.Data.Rows, DeletedRows: h.Deletes.Rows,
-	}
-	if why := t.compactWhen().NotYet(live); why != "" {
-		return false, why
-	}
-
-	return true, fmt.Sprintf("about %d files fewer, %.1f %% of the rows deleted", saved, 100*h.Deletes.Share)
 }

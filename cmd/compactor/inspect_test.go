@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -83,7 +85,8 @@ func TestInspectAHundredThousandFiles(t *testing.T) {
 	config, cat := embedded(t)
 	w := &world{t: t, env: map[string]string{}}
 	want := manyFiles(t, cat, table.Identifier{"big", "events"}, 5000, 100_000)
-	p := w.startFile(built(t), "inspect", "--config", config, "-o", "json", "--memory", "256MiB", "big.events")
+	page := filepath.Join(t.TempDir(), "health.html")
+	p := w.startFile(built(t), "inspect", "--config", config, "-o", "json", "--memory", "256MiB", "--html", page, "big.events")
 	most := p.largestResident(5 * time.Minute)
 	require.Equal(t, 0, p.code, p.stderr)
 	t.Logf("peak %d MiB, user time %s", most>>20, p.cmd.ProcessState.UserTime())
@@ -116,6 +119,10 @@ func TestInspectAHundredThousandFiles(t *testing.T) {
 	require.Positive(t, saved)
 	require.Equal(t, h.Compaction.FilesBefore-saved, h.Compaction.FilesAfter)
 	require.Equal(t, 4, h.Snapshots.Count)
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	require.Contains(t, string(text), fmt.Sprintf(`<data data-field="data.bytes" value="%d">`, want.total.Bytes))
+	require.Less(t, len(text), 64<<10, "a page of a large table is no larger")
 }
 
 // The figures of a real table with deletes, before and after its maintenance,
@@ -139,7 +146,8 @@ func TestInspectARealTable(t *testing.T) {
 	require.InDelta(t, 0.05, h.Deletes.Share, 1e-9)
 	require.Equal(t, len(tabletest.DeleteFiles(t, tbl)), int(h.Deletes.PositionFiles+h.Deletes.Vectors))
 	require.Equal(t, len(tbl.Metadata().Snapshots()), h.Snapshots.Count)
-	require.Equal(t, []inspect.Ref{{Name: "main", Type: "branch", SnapshotID: tbl.CurrentSnapshot().SnapshotID}}, h.Snapshots.Refs)
+	committed := time.UnixMilli(tbl.CurrentSnapshot().TimestampMs).UTC()
+	require.Equal(t, []inspect.Ref{{Name: "main", Type: "branch", SnapshotID: tbl.CurrentSnapshot().SnapshotID, At: &committed}}, h.Snapshots.Refs)
 	require.Equal(t, int64(1), h.Compaction.FilesAfter)
 	require.Positive(t, h.Metadata.Bytes)
 	due := map[string]bool{}

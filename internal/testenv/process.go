@@ -22,6 +22,8 @@ type processSpec struct {
 	Dir  string
 	Log  string
 	User *syscall.Credential
+	// Files are open in the child as 3, 4 and so on.
+	Files []*os.File
 	// DeathSignal is what the kernel sends to the child when this process dies.
 	DeathSignal syscall.Signal
 }
@@ -47,6 +49,7 @@ func startProcess(spec processSpec) (*process, error) {
 	cmd.Env = append(serverEnv(), spec.Env...)
 	cmd.Dir = spec.Dir
 	cmd.Stdout, cmd.Stderr = logFile, logFile
+	cmd.ExtraFiles = spec.Files
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: spec.DeathSignal, Credential: spec.User}
 
 	p := &process{log: spec.Log, done: make(chan struct{})}

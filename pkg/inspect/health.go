@@ -1,11 +1,6 @@
 package inspect
 
-import (
-	"slices"
-	"time"
-
-	"github.com/apache/iceberg-go/table"
-)
+import "time"
 
 // Health is what there is to know about a table. Sizes are in bytes.
 type Health struct {
@@ -24,6 +19,7 @@ type Health struct {
 	Metadata       MetadataFile `json:"metadata"`
 	Sort           Sort         `json:"sort"`
 	Compaction     Estimate     `json:"compaction"`
+	Orphans        *Orphans     `json:"orphans,omitempty"` // only where an estimate was asked for
 	Steps          []Verdict    `json:"steps,omitempty"`
 }
 
@@ -89,9 +85,10 @@ type AgeBar struct {
 
 // Ref is a branch or a tag.
 type Ref struct {
-	Name       string `json:"name"`
-	Type       string `json:"type"`
-	SnapshotID int64  `json:"snapshot"`
+	Name       string     `json:"name"`
+	Type       string     `json:"type"`
+	SnapshotID int64      `json:"snapshot"`
+	At         *time.Time `json:"at,omitempty"` // when that snapshot was committed
 }
 
 // Manifests counts the manifests of the current snapshot.
@@ -100,6 +97,7 @@ type Manifests struct {
 	DeleteCount int   `json:"delete_manifests"`
 	Bytes       int64 `json:"bytes"`
 	Small       int   `json:"small"` // below three quarters of the target
+	Target      int64 `json:"target_size"`
 }
 
 // MetadataFile is the table's metadata.json.
@@ -111,8 +109,9 @@ type MetadataFile struct {
 
 // Sort says whether data files have the table's sort order.
 type Sort struct {
-	OrderID     int   `json:"order_id"` // 0: the table asks for none
-	SortedFiles int64 `json:"sorted_files"`
+	OrderID     int    `json:"order_id"`        // 0: the table asks for none
+	Order       string `json:"order,omitempty"` // its fields, for people
+	SortedFiles int64  `json:"sorted_files"`
 }
 
 // Estimate is what a compaction would save: a full scan opens every data file,
@@ -124,49 +123,22 @@ type Estimate struct {
 	RequestsAfter  int64 `json:"requests_per_scan_after"`
 }
 
+// Orphans is what a listing of the table's folders says about files that no
+// snapshot references. Nothing was checked under the claim, so it is an
+// estimate; Reason says why there is none.
+type Orphans struct {
+	Files       int    `json:"files"`
+	Bytes       int64  `json:"bytes"`
+	Young       int    `json:"young_files"` // unreferenced too, but younger than the age
+	Age         string `json:"older_than"`
+	Listed      int    `json:"listed_files"`
+	ListedBytes int64  `json:"listed_bytes"`
+	Reason      string `json:"reason,omitempty"`
+}
+
 // Verdict is what a step would do, by these figures alone.
 type Verdict struct {
 	Step   string `json:"step"`
 	Due    bool   `json:"due"`
 	Reason string `json:"reason"`
-}
-
-func snapshots(md table.Metadata, now time.Time) Snapshots {
-	limits := []struct {
-		name string
-		d    time.Duration
-	}{{"1h", time.Hour}, {"1d", 24 * time.Hour}, {"7d", 7 * 24 * time.Hour}, {"30d", 30 * 24 * time.Hour}, {"", 0}}
-	out := Snapshots{Refs: []Ref{}}
-	for _, l := range limits {
-		out.Ages = append(out.Ages, AgeBar{Under: l.name})
-	}
-	for _, s := range md.Snapshots() {
-		at := time.UnixMilli(s.TimestampMs).UTC()
-		if out.Oldest == nil || at.Before(*out.Oldest) {
-			out.Oldest = &at
-		}
-		if out.Newest == nil || at.After(*out.Newest) {
-			out.Newest = &at
-		}
-		out.Count++
-		for i, l := range limits {
-			if l.d == 0 || now.Sub(at) < l.d {
-				out.Ages[i].Snapshots++
-
-				break
-			}
-		}
-	}
-	for name, ref := range md.Refs() {
-		out.Refs = append(out.Refs, Ref{Name: name, Type: string(ref.SnapshotRefType), SnapshotID: ref.SnapshotID})
-	}
-	slices.SortFunc(out.Refs, func(a, b Ref) int {
-		if a.Name < b.Name {
-			return -1
-		}
-
-		return 1
-	})
-
-	return out
 }

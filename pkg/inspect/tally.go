@@ -134,7 +134,8 @@ func (t *tally) into(h *Health) {
 	if t.data.Rows > 0 {
 		h.Deletes.Share = float64(t.deletes.Rows) / float64(t.data.Rows)
 	}
-	h.Sort = Sort{OrderID: t.md.DefaultSortOrder(), SortedFiles: t.sorted}
+	h.Sort = Sort{OrderID: t.md.DefaultSortOrder(), Order: sortOrder(t.md), SortedFiles: t.sorted}
+	h.Manifests.Target = t.o.ManifestSize
 	h.Partitions = Partitions{Count: len(t.partitions), More: t.more, Worst: t.worst()}
 	saved := int64(0)
 	for _, p := range t.partitions {
