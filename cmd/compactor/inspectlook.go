@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/apache/iceberg-go/table"
 	"golang.org/x/term"
 
+	"compactor/internal/tablename"
 	"compactor/internal/version"
 	"compactor/pkg/inspect"
 )
@@ -41,7 +41,7 @@ func (i inspector) once(ctx context.Context) (doc inspection, outcome, err error
 		}
 		h, err := i.table(ctx, ident)
 		if err != nil {
-			doc.Failed, errs = append(doc.Failed, inspect.Failure{Table: strings.Join(ident, "."), Error: err.Error()}), append(errs, err)
+			doc.Failed, errs = append(doc.Failed, inspect.Failure{Table: tablename.String(ident), Error: err.Error()}), append(errs, err)
 
 			continue
 		}
@@ -107,12 +107,12 @@ func (i inspector) table(ctx context.Context, ident table.Identifier) (inspect.H
 		MinInputFiles: p.Compact.MinInputFiles, ManifestSize: int64(p.Manifests.TargetSize), Now: i.now(),
 	})
 	if err != nil {
-		return h, fmt.Errorf("%s: %w", on.name, err)
+		return h, fmt.Errorf("%s: %w", on.shown, err)
 	}
-	h.Table = on.name
+	h.Table = on.shown
 	if i.options.orphans {
 		if h.Orphans, err = i.estimateOrphans(ctx, on); err != nil {
-			return h, fmt.Errorf("%s: estimate orphans: %w", on.name, err)
+			return h, fmt.Errorf("%s: estimate orphans: %w", on.shown, err)
 		}
 	}
 	h.Steps = i.verdicts(on, h)
