@@ -51,7 +51,7 @@ func (x *randomTable) create(cat *catalog.Catalog, ident icebergtable.Identifier
 		next++
 		f := iceberg.NestedField{ID: next, Name: fmt.Sprintf("c%d", i)}
 		next++
-		f.Type = numbered(pick(x.r, kinds()), &next)
+		f.Type = numbered(pick(x.r, kinds(x.version)), &next)
 		fields = append(fields, f)
 	}
 	sc := iceberg.NewSchema(0, fields...)
@@ -166,8 +166,12 @@ func (x *randomTable) evolveSchema() {
 			x.note("rename %s to %s", f.Name, name)
 			u.RenameColumn([]string{f.Name}, name)
 		default:
-			x.note("add %s", name)
-			u.AddColumn([]string{name}, iceberg.PrimitiveTypes.String, "", false, nil)
+			var byDefault iceberg.Literal
+			if x.version > 2 && x.r.IntN(2) == 0 {
+				byDefault = iceberg.NewLiteral("by default")
+			}
+			x.note("add %s, by default %v", name, byDefault)
+			u.AddColumn([]string{name}, iceberg.PrimitiveTypes.String, "", false, byDefault)
 		}
 
 		return u.Commit()

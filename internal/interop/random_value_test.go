@@ -11,17 +11,21 @@ import (
 	"github.com/apache/iceberg-go"
 )
 
-// kinds are the column types that random tables are made of.
-func kinds() []iceberg.Type {
+// kinds are the column types that random tables of a format version are made of.
+func kinds(version int) []iceberg.Type {
 	p := iceberg.PrimitiveTypes
+	var newer []iceberg.Type
+	if version > 2 {
+		newer = []iceberg.Type{p.TimestampNs} // DuckDB does not know timestamptz_ns
+	}
 
-	return []iceberg.Type{
+	return append(newer,
 		p.Bool, p.Int32, p.Int64, p.Float32, p.Float64, p.Date, p.Timestamp, p.TimestampTz, p.String, p.String, p.Binary, p.UUID,
 		iceberg.DecimalTypeOf(9, 2), iceberg.DecimalTypeOf(18, 4), iceberg.DecimalTypeOf(38, 10),
 		&iceberg.StructType{FieldList: []iceberg.NestedField{{Name: "a", Type: p.Int64}, {Name: "ü b", Type: p.String}}},
 		&iceberg.ListType{Element: p.String}, &iceberg.MapType{KeyType: p.String, ValueType: p.Float64},
 		&iceberg.ListType{Element: &iceberg.StructType{FieldList: []iceberg.NestedField{{Name: "x", Type: p.Date}}}},
-	}
+	)
 }
 
 // numbered gives the fields inside a type ids of their own, from next on.
@@ -75,6 +79,8 @@ func value(r *rand.Rand, typ iceberg.Type) string {
 		return moment(n, "")
 	case iceberg.TimestampTzType:
 		return moment(n, "Z")
+	case iceberg.TimestampNsType:
+		return moment(n, fmt.Sprintf("%03d", n*n%1000))
 	case iceberg.StringType:
 		return fmt.Sprintf(`"%s%d"`, []string{"", "a/b=", "käse 🧀 ", strings.Repeat("long", 6), "%20"}[r.IntN(5)], n)
 	case iceberg.BinaryType:
@@ -88,8 +94,9 @@ func value(r *rand.Rand, typ iceberg.Type) string {
 	}
 }
 
-func moment(n int, zone string) string {
-	return fmt.Sprintf(`"%04d-%02d-%02d %02d:30:59.%06d%s"`, 1970+n%60, 1+(n*n)%12, 1+(n*n)%28, (n*n)%24, (n*n)%1_000_000, zone)
+// moment is a time in microseconds, followed by more digits and the zone.
+func moment(n int, rest string) string {
+	return fmt.Sprintf(`"%04d-%02d-%02d %02d:30:59.%06d%s"`, 1970+n%60, 1+(n*n)%12, 1+(n*n)%28, (n*n)%24, (n*n)%1_000_000, rest)
 }
 
 func nestedValue(r *rand.Rand, typ iceberg.Type) string {
@@ -131,11 +138,11 @@ func transforms(typ iceberg.Type) []iceberg.Transform {
 		return []iceberg.Transform{identity, bucket, iceberg.TruncateTransform{Width: 3}}
 	case iceberg.DateType:
 		return append(times, identity, bucket)
-	case iceberg.TimestampType, iceberg.TimestampTzType:
+	case iceberg.TimestampType, iceberg.TimestampTzType, iceberg.TimestampNsType:
 		return append(times, iceberg.HourTransform{}, bucket)
 	case iceberg.BooleanType:
 		return []iceberg.Transform{identity}
-	case iceberg.UUIDType, iceberg.BinaryType:
+	case iceberg.BinaryType: // DuckDB looks for UUIDs in the wrong bucket
 		return []iceberg.Transform{bucket}
 	default:
 		return nil

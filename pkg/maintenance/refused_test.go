@@ -14,6 +14,8 @@ import (
 	"github.com/apache/iceberg-go/table"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"compactor/pkg/rewrite"
 )
 
 // addUntagged commits a data file whose columns carry no field ids.
@@ -42,24 +44,50 @@ func (w *world) addUntagged() {
 	require.NoError(w.t, err)
 }
 
-// A group with a file that cannot be read for certain is refused by a run, and
-// a dry run says so.
+// A file that cannot be read for certain is left alone, and a dry run says so;
+// the others of its group are rewritten.
 func TestRefusedFilesAreTheSameInADryRunAndARun(t *testing.T) {
 	w := newWorld(t, worldOptions{})
 	w.fragment(6)
 	w.addUntagged()
 	before := w.files()
-	for _, dry := range []bool{true, false} {
+	var refused [2][]Refusal
+	for i, dry := range []bool{true, false} {
 		rep, err := w.compact(CompactOptions{Plan: planSmall(), DryRun: dry})
 		if dry {
-			require.ErrorIs(t, err, ErrRefused)
+			require.NoError(t, err)
+			require.Len(t, rep.Plan.Groups, 1)
+			assert.Len(t, rep.Plan.Groups[0].Files, 6)
+			assert.Equal(t, before, w.files())
 		} else {
 			require.ErrorIs(t, err, ErrPartial)
+			assert.Equal(t, 6, rep.Rewritten.FilesIn)
 		}
 		require.Len(t, rep.Refused, 1)
 		assert.Empty(t, rep.Failed)
-		assert.Contains(t, rep.Refused[0].Reason, "untagged.parquet")
+		assert.Contains(t, rep.Refused[0].What, "untagged.parquet")
 		assert.Contains(t, rep.Refused[0].Reason, "carry no field ids")
+		refused[i] = rep.Refused
+	}
+	assert.Equal(t, refused[0], refused[1])
+	assert.Equal(t, 1, w.cat.commits)
+	live := w.load().CurrentSnapshot().Summary.Properties
+	assert.Equal(t, "2", live["total-data-files"])
+	assert.Equal(t, "19", live["total-records"])
+}
+
+// Files of which nothing but refused ones are left are reported and no more.
+func TestAGroupWithoutEnoughFilesThatCanBeReadIsLeft(t *testing.T) {
+	w := newWorld(t, worldOptions{})
+	w.fragment(1)
+	w.addUntagged()
+	before := w.files()
+	for _, dry := range []bool{true, false} {
+		rep, err := w.compact(CompactOptions{Plan: rewrite.PlanOptions{MinInputFiles: 2}, DryRun: dry})
+		require.Error(t, err)
+		require.Len(t, rep.Refused, 1)
+		assert.Equal(t, 1, rep.Refused[0].Files)
+		assert.Empty(t, rep.Failed)
 	}
 	assert.Equal(t, before, w.files())
 	assert.Zero(t, w.cat.commits)

@@ -178,9 +178,14 @@ func integrity(results []rewrite.Result) error {
 func (c *compaction) sortOut(results []rewrite.Result) []rewrite.Result {
 	good := make([]rewrite.Result, 0, len(results))
 	for _, r := range results {
+		c.rep.Refused = append(c.rep.Refused, refusals(r.Refused)...)
+		c.m.warnRefused(c.ident, r)
 		if r.Err == nil {
 			good = append(good, r)
 
+			continue
+		}
+		if len(r.Refused) > 0 && errors.Is(r.Err, rewrite.ErrRefused) { // nothing is left of the group
 			continue
 		}
 		refusal := Refusal{What: "group " + r.Group.ID, Reason: r.Err.Error(), Files: len(r.Group.Files), Bytes: r.Group.Bytes}
@@ -195,6 +200,14 @@ func (c *compaction) sortOut(results []rewrite.Result) []rewrite.Result {
 	}
 
 	return good
+}
+
+// warnRefused logs the files that were left out of a group.
+func (m *Maintainer) warnRefused(ident table.Identifier, r rewrite.Result) {
+	for _, one := range r.Refused {
+		m.Log.Warn().Str("table", identString(ident)).Str("group", r.Group.ID).Str("what", one.What).Str("reason", one.Reason).
+			Int("files", one.Files).Msg("files left as they are")
+	}
 }
 
 func (c *compaction) prove(ctx context.Context, tbl *table.Table, good []rewrite.Result) (rewrite.Proof, error) {

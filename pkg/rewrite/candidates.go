@@ -144,44 +144,57 @@ func (p *Plan) consider(e *entry) (candidate, bool, error) {
 // reason means they are not.
 func (p *Plan) makeGroup(b *bucket, files []candidate) (Group, string) {
 	g := Group{
-		SpecID: b.specID, Partition: b.partition, key: b.key, lineage: b.lineage,
+		SpecID: b.specID, Partition: b.partition, key: b.key, lineage: b.lineage, oldSpec: b.oldSpec, rules: p.options,
 		size: sizing{target: p.options.TargetFileSize, min: p.options.MinFileSize, max: p.options.MaxFileSize},
 	}
+	for _, c := range files {
+		g.Files = append(g.Files, newFile(c))
+	}
+
+	return g.weigh()
+}
+
+// weigh fills in what follows from the files of a group, and says why they are
+// worth it; an empty reason means they are not.
+func (g Group) weigh() (Group, string) {
 	var live int64
 	large, overDelete := 0, 0
-	for _, c := range files {
-		g.Files = append(g.Files, newFile(c.entry, c.deletes))
-		g.Bytes += c.file.FileSizeBytes()
-		g.Rows += c.file.Count()
-		live += c.liveBytes()
-		g.SmallFiles += count(c.small)
-		large += count(c.large)
-		overDelete += count(c.overDeleted)
+	g.Bytes, g.Rows, g.SmallFiles = 0, 0, 0
+	for _, f := range g.Files {
+		g.Bytes += f.Data.FileSizeBytes()
+		g.Rows += f.Data.Count()
+		live += f.traits.live
+		g.SmallFiles += count(f.traits.small)
+		large += count(f.traits.large)
+		overDelete += count(f.traits.overDeleted)
 	}
-	g.Outputs = p.options.outputCount(live)
-	progress := g.Outputs < len(files) || (large > 0 && g.Outputs > len(files)) || overDelete > 0 || b.oldSpec
+	files := len(g.Files)
+	g.Outputs = g.rules.outputCount(live)
+	progress := g.Outputs < files || (large > 0 && g.Outputs > files) || overDelete > 0 || g.oldSpec
 	switch {
-	case p.options.RewriteAll:
+	case files == 0:
+		return g, ""
+	case g.rules.RewriteAll:
 		return g, "every file was asked for"
 	case !progress:
 		return g, ""
 	case overDelete > 0:
-		return g, fmt.Sprintf("%d of %d files carry many deletes", overDelete, len(files))
-	case len(files) >= max(2, p.options.MinInputFiles):
-		return g, fmt.Sprintf("%d files of the wrong size", len(files))
-	case len(files) > 1 && g.Bytes > p.options.TargetFileSize:
-		return g, fmt.Sprintf("%d files hold more than one target size", len(files))
-	case g.Bytes > p.options.MaxFileSize:
+		return g, fmt.Sprintf("%d of %d files carry many deletes", overDelete, files)
+	case files >= max(2, g.rules.MinInputFiles):
+		return g, fmt.Sprintf("%d files of the wrong size", files)
+	case files > 1 && g.Bytes > g.rules.TargetFileSize:
+		return g, fmt.Sprintf("%d files hold more than one target size", files)
+	case g.Bytes > g.rules.MaxFileSize:
 		return g, fmt.Sprintf("%d bytes in one file are above the maximum", g.Bytes)
 	default:
 		return g, ""
 	}
 }
 
-func newFile(e *entry, a applied) File {
+func newFile(c candidate) File {
 	return File{
-		Data: e.file, SequenceNumber: e.seq, FirstRowID: e.file.FirstRowID(),
-		Deletes: a.files(), entry: e, applied: a,
+		Data: c.file, SequenceNumber: c.seq, FirstRowID: c.file.FirstRowID(), Deletes: c.deletes.files(), entry: c.entry, applied: c.deletes,
+		traits: traits{live: c.liveBytes(), small: c.small, large: c.large, overDeleted: c.overDeleted},
 	}
 }
 

@@ -37,13 +37,13 @@ type admit func(ctx context.Context) (bytes int64, done func(), err error)
 
 // inspect reads the footer of every file and returns the files with what it
 // says. A file is refused when values would be lost by reading it, such as when
-// its columns cannot be told apart. The first refused file is named in the error.
-func inspect(ctx context.Context, tbl *table.Table, files []File, memory admit) ([]File, error) {
+// its columns cannot be told apart; it is left out, and is in the second result.
+func inspect(ctx context.Context, tbl *table.Table, files []File, memory admit) ([]File, []refusedFile, error) {
 	storage, err := tbl.FS(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("open storage of table: %w", err)
+		return nil, nil, fmt.Errorf("open storage of table: %w", err)
 	}
-	out := make([]File, len(files))
+	out, reasons := make([]File, len(files)), make([]error, len(files))
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(inspectors)
 	for i, f := range files {
@@ -57,6 +57,11 @@ func inspect(ctx context.Context, tbl *table.Table, files []File, memory admit) 
 					return inspectFile(tbl, storage, f, limit)
 				})
 			}
+			if errors.Is(err, ErrRefused) {
+				reasons[i] = err
+
+				return nil
+			}
 			if err != nil {
 				return fmt.Errorf("data file %s: %w", f.Data.FilePath(), err)
 			}
@@ -67,10 +72,21 @@ func inspect(ctx context.Context, tbl *table.Table, files []File, memory admit) 
 		})
 	}
 	if err := work.Wait(); err != nil {
-		return nil, err //nolint:wrapcheck // wrapped with the file above
+		return nil, nil, err //nolint:wrapcheck // wrapped with the file above
+	}
+	left, refused := separate(out, files, reasons)
+
+	return left, refused, nil
+}
+
+// inspectAll is inspect for files of which none may be refused.
+func inspectAll(ctx context.Context, tbl *table.Table, files []File, memory admit) ([]File, error) {
+	out, refused, err := inspect(ctx, tbl, files, memory)
+	if err == nil && len(refused) > 0 {
+		err = refused[0].error()
 	}
 
-	return out, nil
+	return out, err
 }
 
 // inspectLarge looks again with all the memory that can be had for it. A page
@@ -160,15 +176,16 @@ func readContents(tbl *table.Table, f File, footer *metadata.FileMetaData) ([]co
 	if err := stored.readable(tbl); err != nil {
 		return nil, err
 	}
-	if err := stored.comparable(f.Deletes); err != nil {
-		return nil, err
-	}
 	spec := tbl.Metadata().PartitionSpecByID(int(f.Data.SpecID()))
 	if spec == nil {
 		return nil, fmt.Errorf("%w: partition spec %d is not in the table metadata", ErrRefused, f.Data.SpecID())
 	}
+	constants, err := constantsOf(tbl, f, *spec, stored)
+	if err != nil {
+		return nil, err
+	}
 
-	return constantsOf(tbl, f, *spec, stored)
+	return constants, stored.comparable(f.Deletes)
 }
 
 // identityFields are the fields whose partition value is the column's value.

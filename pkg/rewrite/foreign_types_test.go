@@ -163,7 +163,7 @@ func (e *env) refusedFiles(reasons ...string) {
 	require.Len(e.t, plan.Refused, 1)
 	for _, reason := range reasons {
 		require.ErrorContains(e.t, results[0].Err, reason)
-		assert.Contains(e.t, plan.Refused[0].Reason, reason)
+		assert.Contains(e.t, plan.Refused[0].What+": "+plan.Refused[0].Reason, reason)
 	}
 	assert.Equal(e.t, disk, e.onDisk())
 }

@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Inspect reads the footer of every planned input and moves the groups that
-// Rewrite would not take from Groups to Refused, so that a plan that is only
-// shown says what a run would do. Rewrite looks for itself; a run has no need of
-// this, and is spared reading the footers of groups that another round may find
-// changed.
+// Inspect reads the footer of every planned input and moves the files that
+// Rewrite would not take from Groups to Refused, and groups that could not be
+// read, so that a plan that is only shown says what a run would do. Rewrite looks
+// for itself; a run has no need of this, and is spared reading the footers of
+// groups that another round may find changed.
 //
 // It reads and changes nothing else. The error is that of a cancelled context or
 // of storage that cannot be opened; the call may be repeated.
@@ -24,12 +24,12 @@ func (p *Plan) Inspect(ctx context.Context, tbl *table.Table) error {
 	if err != nil {
 		return fmt.Errorf("open storage of table: %w", err)
 	}
-	reasons := make([]error, len(p.Groups))
+	seen := make([]inspection, len(p.Groups))
 	work, inner := errgroup.WithContext(ctx)
 	work.SetLimit(inspectors)
 	for i, g := range p.Groups {
 		work.Go(func() error {
-			reasons[i] = inspectGroup(inner, tbl, storage, g)
+			seen[i] = inspectGroup(inner, tbl, storage, g)
 
 			return nil
 		})
@@ -41,14 +41,7 @@ func (p *Plan) Inspect(ctx context.Context, tbl *table.Table) error {
 	groups := p.Groups
 	p.Groups = nil
 	for i, g := range groups {
-		if reasons[i] == nil {
-			p.Groups = append(p.Groups, g)
-
-			continue
-		}
-		p.Refused = append(p.Refused, Refusal{
-			What: groupName(g), Reason: reasons[i].Error(), Files: len(g.Files), Bytes: g.Bytes,
-		})
+		p.keep(g, seen[i])
 	}
 	if len(p.Groups) == 0 && len(groups) > 0 {
 		p.Reason = "everything that could be rewritten was refused"
@@ -57,18 +50,50 @@ func (p *Plan) Inspect(ctx context.Context, tbl *table.Table) error {
 	return nil
 }
 
-// inspectGroup names the first file of a group that cannot be read.
-func inspectGroup(ctx context.Context, tbl *table.Table, storage iceio.IO, g Group) error {
+// keep puts back what is left of a group that was inspected.
+func (p *Plan) keep(g Group, seen inspection) {
+	if seen.failed != nil {
+		p.Refused = append(p.Refused, Refusal{What: groupName(g), Reason: seen.failed.Error(), Files: len(g.Files), Bytes: g.Bytes})
+
+		return
+	}
+	if len(seen.refused) > 0 {
+		p.Refused = append(p.Refused, asRefusals(seen.refused)...)
+		g.Files = seen.left
+		var why string
+		if g, why = g.weigh(); why == "" {
+			return
+		}
+		g.ReasonPicked = why
+	}
+	p.Groups = append(p.Groups, g)
+}
+
+// inspection is what the footers of a group say.
+type inspection struct {
+	left    []File
+	refused []refusedFile
+	failed  error
+}
+
+// inspectGroup reads footers until one cannot be read.
+func inspectGroup(ctx context.Context, tbl *table.Table, storage iceio.IO, g Group) inspection {
+	var out inspection
 	for _, f := range g.Files {
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return inspection{failed: context.Cause(ctx)}
 		}
-		if err := inspectFooter(tbl, storage, f); err != nil {
-			return fmt.Errorf("data file %s: %w", f.Data.FilePath(), err)
+		switch err := inspectFooter(tbl, storage, f); {
+		case errors.Is(err, ErrRefused):
+			out.refused = append(out.refused, refusedFile{f, err})
+		case err != nil:
+			return inspection{failed: fmt.Errorf("data file %s: %w", f.Data.FilePath(), err)}
+		default:
+			out.left = append(out.left, f)
 		}
 	}
 
-	return nil
+	return out
 }
 
 func inspectFooter(tbl *table.Table, storage iceio.IO, f File) (err error) {

@@ -66,6 +66,8 @@ type Group struct {
 	size    sizing
 	key     string
 	lineage bool
+	oldSpec bool
+	rules   PlanOptions
 }
 
 // File is one input with everything that applies to it.
@@ -79,7 +81,14 @@ type File struct {
 
 	entry   *entry
 	applied applied
+	traits  traits
 	shape   *fileShape // from the footer; nil until the file was inspected
+}
+
+// traits are what a file counts for when a group is weighed.
+type traits struct {
+	live                      int64 // bytes that its surviving rows take, estimated
+	small, large, overDeleted bool
 }
 
 // Refusal is work that was left out on purpose.

@@ -71,14 +71,14 @@ func (p *Plan) rebind(tbl *table.Table, g Group) (Group, string, error) {
 		if (now.file.FirstRowID() != nil) != g.lineage {
 			return g, fmt.Sprintf("data file %s: its rows were given ids", f.Data.FilePath()), nil
 		}
-		deletes, err := p.set.deletes.forFile(now)
+		c, _, err := p.consider(now)
 		if err != nil {
 			return g, "", err
 		}
-		if reason := refuseFile(tbl, candidate{entry: now, deletes: deletes, misplaced: p.set.misplaced[now.path()]}); reason != "" {
+		if reason := refuseFile(tbl, c); reason != "" {
 			return g, reason, nil
 		}
-		files = append(files, newFile(now, deletes))
+		files = append(files, newFile(c))
 	}
 	g.Files = files
 	if need := p.options.Reserved + estimate(tbl, g).minimum(); p.options.Memory > 0 && need > p.options.Memory {

@@ -73,6 +73,9 @@ type Result struct {
 	// verified by reading again.
 	IndependentlyProven bool
 	Elapsed             time.Duration
+	// Refused are files that were left out of the group. Its other files were
+	// rewritten, unless Err says that they alone are not worth it.
+	Refused []Refusal
 	// Err is why the group failed; its outputs are removed then.
 	Err error
 	// Engine is how the outputs came about.
@@ -150,10 +153,7 @@ func disjoint(groups []Group) error {
 // one rewrites a single group and cleans up after a failure.
 func (r *Rewriter) one(ctx context.Context, tbl *table.Table, g Group) Result {
 	res := Result{Group: g}
-	for _, f := range g.Files {
-		res.RowsIn += f.Data.Count()
-		res.BytesIn += f.Data.FileSizeBytes()
-	}
+	res.countInputs()
 	start := time.Now()
 	rec := &recorder{}
 	done, err := r.trySplice(ctx, tbl, rec, &res)
@@ -203,11 +203,15 @@ func (r *Rewriter) trySplice(ctx context.Context, tbl *table.Table, rec *recorde
 
 // general decodes and encodes the group.
 func (r *Rewriter) general(ctx context.Context, tbl *table.Table, rec *recorder, res *Result) error {
-	files, err := inspect(ctx, tbl, res.Group.Files, r.inspectionMemory)
+	files, refused, err := inspect(ctx, tbl, res.Group.Files, r.inspectionMemory)
 	if err != nil {
 		return err
 	}
-	res.Group.Files = files
+	if res.Group.Files = files; len(refused) > 0 {
+		if err := res.leave(refused); err != nil {
+			return err
+		}
+	}
 
 	return r.writeGroup(ctx, tbl, rec, res)
 }

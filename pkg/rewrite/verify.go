@@ -40,13 +40,13 @@ func (r *Rewriter) verifyGroup(ctx context.Context, tbl *table.Table, res Result
 	for _, df := range res.Outputs {
 		outputs = append(outputs, File{Data: df, SequenceNumber: tbl.CurrentSnapshot().SequenceNumber})
 	}
-	outputs, err := inspect(ctx, tbl, outputs, r.inspectionMemory)
+	outputs, err := inspectAll(ctx, tbl, outputs, r.inspectionMemory)
 	if err != nil {
 		return err
 	}
 	read, written := res.Group, res.Group
 	if written.Files = outputs; res.Engine.Name == EngineSplice {
-		if read.Files, err = inspect(ctx, tbl, read.Files, r.inspectionMemory); err != nil {
+		if read.Files, err = inspectAll(ctx, tbl, read.Files, r.inspectionMemory); err != nil {
 			return err
 		}
 	}
