@@ -67,7 +67,7 @@ func newApp(env environment) *cli.App {
 		Flags:       append(commonFlags(), coldFrontFlags()...),
 		Commands: []*cli.Command{
 			compactCommand(env), manifestsCommand(env), expireCommand(env), orphansCommand(env), runCommand(env), inspectCommand(env),
-			claimCommand(env), configCommand(env), demoCommand(env), versionCommand(env),
+			claimCommand(env), configCommand(env), doctorCommand(env), demoCommand(env), versionCommand(env),
 		},
 		// The codes come from errors and main ends the process.
 		ExitErrHandler: func(*cli.Context, error) {},

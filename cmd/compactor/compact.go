@@ -62,7 +62,7 @@ func runCommand(env environment) *cli.Command {
 		Usage:       "all steps that the policy asks for; the command of a scheduled job",
 		ArgsUsage:   tableArgs,
 		Description: runDescription + selectionHelp,
-		Flags:       slices.Concat(compactFlags(), selectionFlags(), commonFlags()),
+		Flags:       slices.Concat(compactFlags(), []cli.Flag{maxDeletesFlag()}, selectionFlags(), commonFlags()),
 		Action: func(c *cli.Context) error {
 			steps, err := runSteps(c)
 			if err != nil {

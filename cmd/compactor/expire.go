@@ -39,6 +39,7 @@ func expireFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "keep-files", Usage: "expire metadata only and delete no file", Category: category},
 		&cli.BoolFlag{Name: "clean-expired-metadata", Usage: "also remove schemas and partition specs that nothing uses any more", Category: category},
 		&cli.Int64SliceFlag{Name: "snapshot-id", Usage: "expire exactly the snapshot `ID`, whatever its age; may be repeated", Category: category},
+		maxDeletesFlag(),
 		dryRunFlag(),
 	)
 }
@@ -73,7 +74,7 @@ func expireStep(c *cli.Context) step {
 				OlderThan: time.Duration(p.OlderThan), RetainLast: p.RetainLast, SnapshotIDs: ids,
 				KeepFiles: p.KeepFiles, CleanExpiredMetadata: p.CleanExpiredMetadata,
 				OverrideDeleteDisabled: s.cfg.Storage.OverrideDeleteDisabled, DryRun: dryRun,
-				SweepBatch: s.memory / sweepEntryBytes,
+				SweepBatch: s.memory / sweepEntryBytes, Deletes: s.deletes,
 			})
 		},
 	}

@@ -21,10 +21,13 @@ var errTimeUp = errors.New("the time of the run (--max-duration) was up")
 // configureFleet reads how many tables and groups are worked on at a time, and
 // for how long.
 func (s *session) configureFleet(c *cli.Context) error {
-	for _, name := range []string{"parallel", "parallel-groups", "rate-limit"} {
+	for _, name := range []string{"parallel", "parallel-groups", "rate-limit", "max-deletes"} {
 		if _, given := lookup(c, name); given && number(c, name) < 1 {
 			return usagef("--%s %d: use 1 or more", name, number(c, name))
 		}
+	}
+	if n := number(c, "max-deletes"); n > 0 {
+		s.deletes = maintenance.NewDeleteBudget(n)
 	}
 	s.tables, s.parallel, s.rateLimit = max(1, number(c, "parallel")), number(c, "parallel-groups"), number(c, "rate-limit")
 	if s.parallel == 0 {

@@ -35,6 +35,7 @@ func orphansCommand(env environment) *cli.Command {
 		&cli.StringSliceFlag{Name: "location", Usage: "list the folder `URI` of the table too; may be repeated. Name only folders that hold files of this table alone", Category: "Orphans:"},
 		&cli.StringSliceFlag{Name: "accept-lost-ref", Usage: "delete the files of the branch or tag `NAME` too, which was made while its snapshot expired, and was lost; may be repeated", Category: "Orphans:"},
 		&cli.BoolFlag{Name: riskFlag, Usage: "accept an age below 24h: files of writes that are not yet committed may be deleted", Category: "Orphans:"},
+		maxDeletesFlag(),
 		&cli.BoolFlag{Name: "dry-run", Usage: "print the plan; take no claim, delete nothing"},
 	)
 
@@ -104,7 +105,7 @@ func orphansStep(c *cli.Context) (step, error) {
 				opts.OlderThan = *o.olderThan
 			}
 			opts.OverrideDeleteDisabled = s.cfg.Storage.OverrideDeleteDisabled
-			opts.Memory = s.memory
+			opts.Memory, opts.Deletes = s.memory, s.deletes
 			opts.MaxHold, opts.MaxRounds = time.Duration(s.cfg.Claim.MaxHold), s.cfg.Claim.MaxRounds
 
 			return s.maintainer(nil).Orphans(ctx, on.table, opts)

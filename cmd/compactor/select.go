@@ -37,6 +37,11 @@ func selectionFlags() []cli.Flag {
 	}
 }
 
+// maxDeletesFlag belongs to the commands that delete files of tables.
+func maxDeletesFlag() cli.Flag {
+	return &cli.IntFlag{Name: "max-deletes", Usage: "ask for at most `N` deletes of files, over all tables; the next run goes on", DefaultText: "no limit", Category: "Tables:"}
+}
+
 // selection is what the command line says about the tables to work on.
 type selection struct {
 	idents  []table.Identifier // named one by one

@@ -33,6 +33,7 @@ type session struct {
 	parallel  int   // groups of a table at a time
 	tables    int   // tables at a time
 	rateLimit int
+	deletes   *maintenance.DeleteBudget // of the run; nil: no bound
 	now       func() time.Time
 	until     time.Time // no claim begins after it; zero: no limit
 	progress  *progress.Sink

@@ -20,6 +20,8 @@ type Catalog struct {
 	store    *store.Store
 	log      zerolog.Logger
 	closers  []func() error
+
+	transport *transport // of a REST catalog
 }
 
 var _ table.CatalogIO = (*Catalog)(nil)

@@ -20,10 +20,17 @@ import (
 type hinted struct {
 	err  error
 	hint string
+	away bool // the catalog did not answer; trying again may help
 }
 
 func (h *hinted) Error() string { return h.err.Error() + "; " + h.hint }
 func (h *hinted) Unwrap() error { return h.err }
+
+// Hint is what the operator can do about it, in words.
+func (h *hinted) Hint() string { return h.hint }
+
+// Unreachable says that there was no answer.
+func (h *hinted) Unreachable() bool { return h.away }
 
 // hint explains the usual reasons why a catalog cannot be used.
 func (c *Catalog) hint(err error) error {
@@ -32,22 +39,22 @@ func (c *Catalog) hint(err error) error {
 	switch {
 	case errors.As(err, &dns), errors.As(err, &op) && op.Op == "dial",
 		errors.Is(err, rest.ErrOAuthError) && strings.Contains(err.Error(), "dial tcp"): // the client keeps its text alone
-		return &hinted{err, "the catalog cannot be reached: check catalog.uri and the network"}
+		return &hinted{err, "the catalog cannot be reached: check catalog.uri and the network", true}
 	case errors.Is(err, context.DeadlineExceeded),
 		errors.Is(err, rest.ErrOAuthError) && (strings.Contains(err.Error(), context.DeadlineExceeded.Error()) ||
 			strings.Contains(err.Error(), "Client.Timeout exceeded")): // as net/http words it before the headers have come
-		return &hinted{err, "the catalog did not answer in time (catalog.timeout)"}
+		return &hinted{err, "the catalog did not answer in time (catalog.timeout)", true}
 	case errors.Is(err, rest.ErrOAuthError):
-		return &hinted{err, "no token was granted: check catalog.credential, catalog.scope and catalog.oauth2_server_uri; " +
+		return &hinted{err: err, hint: "no token was granted: check catalog.credential, catalog.scope and catalog.oauth2_server_uri; " +
 			"catalog.uri is the part before /v1, often with a path such as /catalog"}
 	case errors.Is(err, rest.ErrUnauthorized), errors.Is(err, rest.ErrAuthorizationExpired):
-		return &hinted{err, "the catalog does not accept the credentials: check catalog.credential or catalog.token"}
+		return &hinted{err: err, hint: "the catalog does not accept the credentials: check catalog.credential or catalog.token"}
 	case errors.Is(err, rest.ErrForbidden):
-		return &hinted{err, "the catalog knows the credentials and refuses them this: check the role's privileges"}
+		return &hinted{err: err, hint: "the catalog knows the credentials and refuses them this: check the role's privileges"}
 	case errors.Is(err, rest.ErrBadRequest):
-		return &hinted{err, "check catalog.warehouse"}
+		return &hinted{err: err, hint: "check catalog.warehouse"}
 	case errors.Is(err, errNoCatalog):
-		return &hinted{err, "check catalog.warehouse, and catalog.uri: it is the part before /v1, often with a path such as /catalog"}
+		return &hinted{err: err, hint: "check catalog.warehouse, and catalog.uri: it is the part before /v1, often with a path such as /catalog"}
 	}
 	return err
 }
@@ -79,9 +86,9 @@ func (c *Catalog) notFound(ctx context.Context, ident table.Identifier, err erro
 		return c.noNamespace(ctx, ns, err)
 	}
 	if near := nearest(name, names); len(near) > 0 {
-		return &hinted{err, fmt.Sprintf("namespace %s has %s", tablename.String(ns), strings.Join(near, ", "))}
+		return &hinted{err: err, hint: fmt.Sprintf("namespace %s has %s", tablename.String(ns), strings.Join(near, ", "))}
 	}
-	return &hinted{err, fmt.Sprintf("namespace %s has %d tables and none with a similar name", tablename.String(ns), len(names))}
+	return &hinted{err: err, hint: fmt.Sprintf("namespace %s has %d tables and none with a similar name", tablename.String(ns), len(names))}
 }
 
 func (c *Catalog) noNamespace(ctx context.Context, ns table.Identifier, err error) error {
@@ -93,7 +100,7 @@ func (c *Catalog) noNamespace(ctx context.Context, ns table.Identifier, err erro
 	want := tablename.String(ns)
 	for _, n := range all {
 		if tablename.String(n) == want {
-			return &hinted{err, fmt.Sprintf("namespace %s has no tables", want)}
+			return &hinted{err: err, hint: fmt.Sprintf("namespace %s has no tables", want)}
 		}
 		names = append(names, tablename.String(n))
 	}
@@ -101,7 +108,7 @@ func (c *Catalog) noNamespace(ctx context.Context, ns table.Identifier, err erro
 	if near := nearest(want, names); len(near) > 0 {
 		hint += ", but " + strings.Join(near, ", ")
 	}
-	return &hinted{err, hint}
+	return &hinted{err: err, hint: hint}
 }
 
 // nearest returns up to three names that are spelled like want, the nearest first.

@@ -16,7 +16,7 @@ func (c *Catalog) openREST(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	c.closers = append(c.closers, transport.close)
+	c.transport, c.closers = transport, append(c.closers, transport.close)
 	opts, err := c.restOptions(ctx, o)
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -37,6 +38,34 @@ type transport struct {
 	// token has no other context.
 	done  context.Context //nolint:containedctx // it is the transport's life
 	abort context.CancelFunc
+	seen  atomic.Pointer[Server]
+}
+
+// Server is what the answers of a REST catalog tell about the server.
+type Server struct {
+	Name  string        // what it calls itself; may be empty
+	Ahead time.Duration // how far its clock was ahead of this machine's, to about a second
+	Clock bool          // it sent its time
+}
+
+// Server returns what the last answer told; false when there was none yet, or
+// the catalog is no REST catalog.
+func (c *Catalog) Server() (Server, bool) {
+	if c.transport == nil {
+		return Server{}, false
+	}
+	if s := c.transport.seen.Load(); s != nil {
+		return *s, true
+	}
+	return Server{}, false
+}
+
+func (t *transport) note(resp *http.Response) {
+	s := Server{Name: resp.Header.Get("Server")}
+	if at, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
+		s.Ahead, s.Clock = time.Until(at), true
+	}
+	t.seen.Store(&s)
 }
 
 func newTransport(s Settings) (*transport, error) {
@@ -130,6 +159,7 @@ func (t *transport) bounded(rt *http.Transport, req *http.Request) (*http.Respon
 		end()
 		return nil, err //nolint:wrapcheck // http.Client names method and URL
 	}
+	t.note(resp)
 	resp.Body = &boundedBody{ReadCloser: resp.Body, cancel: end}
 	return resp, nil
 }

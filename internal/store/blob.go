@@ -224,7 +224,7 @@ func blobError(ctx context.Context, err error) error {
 	case gcerrors.NotFound:
 		return &kindError{kind: fs.ErrNotExist, err: err}
 	case gcerrors.PermissionDenied:
-		return &kindError{kind: fs.ErrPermission, err: err, hint: "the store's credentials do not allow this"}
+		return &kindError{kind: fs.ErrPermission, err: err, hint: HintDenied}
 	}
 	return err
 }

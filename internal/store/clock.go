@@ -11,9 +11,13 @@ import (
 // its answers, which have whole seconds. The zero value has seen no answer.
 type serverClock struct {
 	offset atomic.Pointer[time.Duration]
+	name   atomic.Pointer[string]
 }
 
 func (c *serverClock) note(resp *http.Response) {
+	if name := resp.Header.Get("Server"); name != "" {
+		c.name.Store(&name)
+	}
 	if at, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
 		d := time.Until(at)
 		c.offset.Store(&d)
@@ -36,6 +40,15 @@ func (s *Store) ClockOffset() (ahead time.Duration, known bool) {
 		return *d, true
 	}
 	return 0, false
+}
+
+// ServerName is what the store calls itself in its answers; empty when it did
+// not say.
+func (s *Store) ServerName() string {
+	if name := s.clock.name.Load(); name != nil {
+		return *name
+	}
+	return ""
 }
 
 // blobTransport carries the requests of the stores that are reached through the

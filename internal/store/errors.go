@@ -49,12 +49,23 @@ func pathError(op, path string, err error) error {
 	return &fs.PathError{Op: op, Path: path, Err: err}
 }
 
+// HintDenied is the hint of a request that the store refuses although it knows
+// the credentials.
+const HintDenied = "the store's credentials do not allow this"
+
 // kindError adds one of the fs sentinels and a hint to an answer of the store.
 type kindError struct {
 	kind error
 	hint string
 	err  error
+	away bool // the store did not answer; trying again may help
 }
+
+// Hint is what the operator can do about it, in words; it may be empty.
+func (e *kindError) Hint() string { return e.hint }
+
+// Unreachable says that there was no answer.
+func (e *kindError) Unreachable() bool { return e.away }
 
 func (e *kindError) Error() string {
 	text := e.err.Error()
@@ -89,7 +100,7 @@ func explain(err error) error {
 	case "NoSuchBucket":
 		return &kindError{err: err, hint: "check the bucket's name and the endpoint"}
 	case "AccessDenied", "Forbidden", "AllAccessDisabled":
-		return &kindError{kind: fs.ErrPermission, err: err, hint: "the store's credentials do not allow this"}
+		return &kindError{kind: fs.ErrPermission, err: err, hint: HintDenied}
 	case "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken":
 		return &kindError{kind: fs.ErrPermission, err: err, hint: "check the store's access key, secret key and session token"}
 	case "PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException":
@@ -99,12 +110,12 @@ func explain(err error) error {
 	case http.StatusNotFound:
 		return &kindError{kind: fs.ErrNotExist, err: err}
 	case http.StatusForbidden, http.StatusUnauthorized:
-		return &kindError{kind: fs.ErrPermission, err: err, hint: "the store's credentials do not allow this"}
+		return &kindError{kind: fs.ErrPermission, err: err, hint: HintDenied}
 	}
 	var op *net.OpError
 	var dns *net.DNSError
 	if errors.As(err, &dns) || (errors.As(err, &op) && op.Op == "dial") {
-		return &kindError{err: err, hint: "the store" + hostOf(err) + " cannot be reached: check the endpoint and the network"}
+		return &kindError{err: err, hint: "the store" + hostOf(err) + " cannot be reached: check the endpoint and the network", away: true}
 	}
 	return err
 }

@@ -23,7 +23,11 @@ type ExpireOptions struct {
 	// OverrideDeleteDisabled deletes files although the catalog says that
 	// deleting is its own business.
 	OverrideDeleteDisabled bool
-	DryRun                 bool // plan only: no claim, no write
+	// Deletes bounds the deletes of the run. What is over the bound stays, with
+	// the way to it, and the next call goes on; until that is gone no further
+	// snapshot expires. Nil: no bound.
+	Deletes *DeleteBudget
+	DryRun  bool // plan only: no claim, no write
 	// SweepBatch is how many files are looked at per pass of the clean-up;
 	// 0: enough for nearly every table.
 	SweepBatch int64
@@ -79,6 +83,12 @@ func (e *expiry) run(ctx context.Context, look *table.Table) error {
 	}
 	if e.o.DryRun {
 		return e.dryRun(ctx, look, plan, left)
+	}
+	if _, bounded := e.o.Deletes.bound(); bounded && !e.o.KeepFiles {
+		if whole, err := e.finishFirst(ctx, look, left); err != nil || !whole || plan.empty() {
+			return err
+		}
+		left = remains{}
 	}
 	done := left
 	if !plan.empty() {
@@ -153,6 +163,9 @@ func (e *expiry) dryRun(ctx context.Context, look *table.Table, plan expiryPlan,
 		return fmt.Errorf("find what becomes unreachable in %s: %w", name(look), err)
 	}
 	e.rep.Reason += fmt.Sprintf(" and delete %d files", e.rep.Expire.Files.Planned)
+	if limit, bounded := e.o.Deletes.bound(); bounded && e.rep.Expire.Files.Planned > limit {
+		e.rep.Reason += fmt.Sprintf(", at most %d in a run (--max-deletes)", limit)
+	}
 
 	return nil
 }

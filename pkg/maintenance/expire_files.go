@@ -27,6 +27,28 @@ func (e *expiry) leftBefore(ctx context.Context, look *table.Table) remains {
 	return left
 }
 
+// finishFirst deletes what an earlier expiry left before more expires, and says
+// whether all of it is gone and deletes are left to ask for. The way to those
+// files leads through the state before the last expiry: one more would cut it off.
+func (e *expiry) finishFirst(ctx context.Context, look *table.Table, left remains) (whole bool, err error) {
+	limit, _ := e.o.Deletes.bound()
+	if e.o.Deletes.spent() {
+		e.describe(look, expiryPlan{})
+		e.rep.Status, e.rep.Reason = StatusLeft, fmt.Sprintf("the deletes of the run are used up (--max-deletes %d)", limit)
+
+		return false, nil
+	}
+	if left.empty() {
+		return true, nil
+	}
+	e.describe(look, expiryPlan{})
+	if err := e.cleanUp(ctx, left); err != nil {
+		return false, err
+	}
+
+	return e.rep.Expire.Files.Left == 0 && !e.o.Deletes.spent(), nil
+}
+
 func (e *expiry) deletesForbidden(fio icebergio.IO) bool {
 	d, ok := fio.(interface{ DeletesDisabled() bool })
 
@@ -37,7 +59,7 @@ func (e *expiry) deletesForbidden(fio icebergio.IO) bool {
 func (e *expiry) cleanUp(ctx context.Context, gone remains) error {
 	e.rep.Status = StatusDone
 	e.rep.Reason = fmt.Sprintf("%d snapshots expired", len(e.rep.Expire.Snapshots))
-	e.rep.Expire.Resumed = gone.resumed
+	e.rep.Expire.Resumed += gone.resumed
 	if e.o.KeepFiles {
 		e.rep.Expire.Files.Why = "the files are to be kept"
 
@@ -56,7 +78,7 @@ func (e *expiry) cleanUp(ctx context.Context, gone remains) error {
 	e.rep.Reason += fmt.Sprintf(", %d unreachable files deleted", files.Deleted)
 	if files.Why != "" {
 		e.rep.Reason += fmt.Sprintf(", %d left: %s", files.Left, files.Why)
-		e.m.Log.Warn().Str("table", name(now)).Int("files", files.Left).Msg("unreachable files are left by the catalog's policy")
+		e.m.Log.Warn().Str("table", name(now)).Int("files", files.Left).Str("reason", files.Why).Msg("unreachable files are left")
 	}
 
 	return nil
@@ -87,9 +109,16 @@ func (e *expiry) sweep(ctx context.Context, now *table.Table, gone remains, real
 	}
 	s := sweep{
 		m: e.m, fio: fio, now: now, kept: kept, gone: gone.snapshots, stats: gone.stats, last: lostParents(now.Metadata()),
-		batch: e.o.SweepBatch, really: really, files: files,
+		batch: e.o.SweepBatch, budget: e.o.Deletes, really: really, files: files,
 	}
 	err = s.run(ctx)
+	if s.capped {
+		limit, _ := e.o.Deletes.bound()
+		files.Why = fmt.Sprintf("--max-deletes %d, the next expiry goes on", limit)
+		if !s.found() {
+			files.Why = fmt.Sprintf("--max-deletes %d, and no later expiry finds them: the removal of orphans deletes them", limit)
+		}
+	}
 	if !e.o.DryRun {
 		files.Paths = nil
 	}

@@ -41,6 +41,7 @@ type OrphanOptions struct {
 	Memory                 int64         // budget in bytes; 0: no limit
 	MaxHold                time.Duration // longest time one claim is held; 0: one claim for all
 	MaxRounds              int           // most claims; 0: no limit
+	Deletes                *DeleteBudget // nil: no bound
 	DryRun                 bool          // plan only: no claim, no delete
 }
 
@@ -105,7 +106,11 @@ func (s *orphanSweep) run(ctx context.Context, tbl *table.Table) error {
 		return nil
 	case s.o.DryRun:
 		s.rep.Status = StatusPlanned
-		s.rep.Reason = s.withUnlisted(fmt.Sprintf("would delete %d orphans of %d files", s.planned, s.rep.Orphans.Listed))
+		s.rep.Reason = fmt.Sprintf("would delete %d orphans of %d files", s.planned, s.rep.Orphans.Listed)
+		if limit, bounded := s.o.Deletes.bound(); bounded && s.planned > limit {
+			s.rep.Reason += fmt.Sprintf(", at most %d in a run (--max-deletes)", limit)
+		}
+		s.rep.Reason = s.withUnlisted(s.rep.Reason)
 		s.rep.Orphans.describe(s.orphans)
 
 		return nil

@@ -21,7 +21,7 @@ const failuresNamed = 100
 // rounds deletes until the list is empty, a round fails, or MaxRounds is
 // reached.
 func (s *orphanSweep) rounds(ctx context.Context) error {
-	for n := 1; len(s.orphans) > 0; n++ {
+	for n := 1; len(s.orphans) > 0 && !s.o.Deletes.spent(); n++ {
 		if s.o.MaxRounds > 0 && n > s.o.MaxRounds {
 			break
 		}
@@ -48,7 +48,14 @@ func (s *orphanSweep) finish() error {
 	if rep.Rescued > 0 {
 		s.rep.Reason += fmt.Sprintf("; %d were referenced meanwhile", rep.Rescued)
 	}
-	if rep.Left > 0 {
+	switch limit, _ := s.o.Deletes.bound(); {
+	case rep.Left == 0:
+	case s.o.Deletes.spent():
+		s.rep.Reason += fmt.Sprintf("; %d left for the next run (--max-deletes %d)", rep.Left, limit)
+		if len(s.rep.Rounds) == 0 {
+			s.rep.Status = StatusLeft
+		}
+	default:
 		s.rep.Reason += fmt.Sprintf("; %d left after max_rounds %d", rep.Left, s.o.MaxRounds)
 	}
 	s.rep.Reason = s.withUnlisted(s.rep.Reason)
@@ -135,7 +142,7 @@ func (s *orphanSweep) recheck(ctx context.Context) (*table.Table, error) {
 //
 // while the claim, verified before each batch, is still held.
 func (s *orphanSweep) deleteUntil(claim Claim, tbl *table.Table, held time.Time) error {
-	for first := true; len(s.orphans) > 0; first = false {
+	for first := true; len(s.orphans) > 0 && !s.o.Deletes.spent(); first = false {
 		started := s.m.now()
 		if !first && s.o.MaxHold > 0 && started.Sub(held) >= s.o.MaxHold {
 			return nil
@@ -162,7 +169,10 @@ func (s *orphanSweep) deleteBatch(ctx context.Context, tbl *table.Table, deadlin
 	if err != nil {
 		return err
 	}
-	batch := s.orphans[:min(len(s.orphans), orphanBatch)]
+	batch := s.orphans[:s.o.Deletes.take(min(len(s.orphans), orphanBatch))]
+	if len(batch) == 0 {
+		return nil // Another table has used the rest up.
+	}
 	paths := make([]string, len(batch))
 	sizes := make(map[string]int64, len(batch))
 	for i, o := range batch {

@@ -40,6 +40,8 @@ type sweep struct {
 	stats  []string         // statistics files of gone
 	last   map[int64]int64  // snapshots in gone whose lists are deleted last, see lostParents
 	batch  int64            // live entries of dead manifests looked at per pass
+	budget *DeleteBudget    // nil: no bound
+	capped bool             // the budget has left files, set by run
 	really bool             // false: count and name, delete nothing
 	files  *FileSweep
 }
@@ -93,11 +95,21 @@ func (s *sweep) run(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("delete unreachable files: %w", context.Cause(ctx))
-	case !all:
+	case !all && (!s.capped || s.files.Failed > 0):
 		return errDeletesFailed
 	default:
 		return nil
 	}
+}
+
+// found says whether a later run finds what is left: it goes by a snapshot of
+// the table whose parent is gone.
+func (s *sweep) found() bool {
+	return slices.ContainsFunc(s.gone, func(snap table.Snapshot) bool {
+		_, is := s.last[snap.SnapshotID]
+
+		return is
+	})
 }
 
 // named is the set of objects, content files apart, that the table still

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	icebergio "github.com/apache/iceberg-go/io"
+	"golang.org/x/sync/errgroup"
 
 	"compactor/internal/store"
 )
@@ -25,10 +26,16 @@ func (s *sweep) part(ctx context.Context, paths []string, allowed bool) bool {
 	if !allowed {
 		return false
 	}
-	whole := true
+	paths, whole := s.affordable(ctx, paths)
 	for slice := range slices.Chunk(paths, deleteSlice) {
 		if ctx.Err() != nil {
 			return false
+		}
+		if n := s.budget.take(len(slice)); n < len(slice) {
+			s.capped, whole = true, false // Another table was faster.
+			if slice = slice[:n]; n == 0 {
+				break
+			}
 		}
 		deleted, failures := deleteFiles(ctx, s.fio, slice)
 		s.files.Deleted += deleted
@@ -45,6 +52,75 @@ func (s *sweep) part(ctx context.Context, paths []string, allowed bool) bool {
 	}
 
 	return whole
+}
+
+// affordable cuts a part down to what the budget allows, and says whether it is
+// all of it. Files that an earlier run has deleted must cost nothing, or the same
+// would be deleted again by every run: where there is a bound, each file is looked for first.
+func (s *sweep) affordable(ctx context.Context, paths []string) (now []string, whole bool) {
+	if _, bounded := s.budget.bound(); !bounded {
+		return paths, true
+	}
+	room := s.budget.left(len(paths))
+	seen := 0
+	for some := range slices.Chunk(paths, looksAtOnce) {
+		if len(now) > room {
+			break
+		}
+		there, err := existing(ctx, s.fio, some)
+		if err != nil {
+			s.files.Failures = append(s.files.Failures, err.Error())
+			s.files.Failed++
+
+			return nil, false
+		}
+		gone := len(some) - len(there)
+		s.files.Planned, s.files.Left = s.files.Planned-gone, s.files.Left-gone
+		now, seen = append(now, there...), seen+len(some)
+	}
+	if whole = len(now) <= room && seen == len(paths); !whole {
+		s.capped = true
+		now = now[:min(room, len(now))]
+	}
+
+	return now, whole
+}
+
+// looksAtOnce is how many files are looked for between two looks at how many
+// were found, and looksInFlight how many at the same time.
+const (
+	looksAtOnce   = 512
+	looksInFlight = 32
+)
+
+// existing returns those of the paths that exist, in their order.
+func existing(ctx context.Context, fio icebergio.IO, paths []string) ([]string, error) {
+	there := make([]bool, len(paths))
+	var looks errgroup.Group
+	looks.SetLimit(looksInFlight)
+	for i, p := range paths {
+		looks.Go(func() (err error) {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if there[i], err = exists(fio, p); err != nil {
+				return fmt.Errorf("look for %s: %w", p, err)
+			}
+
+			return nil
+		})
+	}
+	if err := looks.Wait(); err != nil {
+		return nil, fmt.Errorf("look for files that are left: %w", err)
+	}
+	var out []string
+	for i, p := range paths {
+		if there[i] {
+			out = append(out, p)
+		}
+	}
+
+	return out, nil
 }
 
 // deleteFiles deletes what it can, in batches where the store has them, and
