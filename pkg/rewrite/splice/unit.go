@@ -103,7 +103,7 @@ func (u Unit) moved(c layout.Column, leaf int) (column.Source, error) {
 		return s, err //nolint:wrapcheck // says what it is
 	}
 	s.Chunk = chunk
-	if s.Summary = u.summary(c, leaf); u.ordered(leaf) {
+	if s.Summary = u.summary(c, leaf); u.believed(leaf) {
 		s.Pages = u.pageSummaries(c, leaf, chunk)
 	} else {
 		s.Pages = make([]stats.Summary, len(chunk.Pages))
@@ -118,14 +118,21 @@ func (u Unit) moved(c layout.Column, leaf int) (column.Source, error) {
 	return s, err //nolint:wrapcheck // says what it is
 }
 
-// ordered says whether the footer defines the order of a column's bounds.
-func (u Unit) ordered(leaf int) bool {
-	return leaf < len(u.File.Footer.ColumnOrders) && u.File.Footer.ColumnOrders[leaf]
+// believed says whether the footer defines the order of a column's bounds, and
+// its writer keeps to it.
+func (u Unit) believed(leaf int) bool {
+	footer := u.File.Footer
+	if leaf >= len(footer.ColumnOrders) || !footer.ColumnOrders[leaf] {
+		return false
+	}
+	t := u.group().Columns[leaf].Meta.Type
+
+	return (t != format.Float && t != format.Double) || stats.Floats(footer.CreatedBy)
 }
 
 // summary is what the footer says of a column and may be believed.
 func (u Unit) summary(c layout.Column, leaf int) stats.Summary {
-	if !u.ordered(leaf) {
+	if !u.believed(leaf) {
 		return stats.Summary{Unknown: true}
 	}
 	meta := u.group().Columns[leaf].Meta

@@ -39,6 +39,9 @@ type builder struct {
 	indices []uint32
 
 	rows int64
+	// nulls of a repeated column, counted by the levels. Writers do not agree on
+	// whether an empty or a missing list is a null of its element.
+	nulls int64
 	// spans says that a row goes on from one page to the next, as it may in
 	// version 1 pages. No index can describe such pages.
 	spans      bool
@@ -150,6 +153,7 @@ type done struct {
 	body         [][]byte
 	uncompressed int // of the body
 	values, rows int
+	nulls        int // of a repeated column
 	summary      stats.Summary
 }
 
@@ -164,6 +168,10 @@ func (b *builder) put(d done) {
 	b.out.Values += int64(d.values)
 	b.rows += int64(d.rows)
 	b.encoded[d.kind]++
+	if b.leaf.MaxRep > 0 {
+		d.summary.Nulls = int64(d.nulls)
+		b.nulls += int64(d.nulls)
+	}
 	b.summaries = append(b.summaries, d.summary)
 	b.pageValues = append(b.pageValues, d.values)
 }
@@ -271,7 +279,7 @@ func pageSummary(leaf page.Leaf, s Source, n int) stats.Summary {
 // move puts a page out as it is, but for what a chunk demands: its codec, and no
 // deprecated encoding.
 func (b *builder) move(s Source, p *page.Page, summary stats.Summary) error {
-	rows, begins, err := b.countRows(s, p)
+	rows, nulls, begins, err := b.countRows(s, p)
 	if err != nil {
 		return err
 	}
@@ -286,7 +294,7 @@ func (b *builder) move(s Source, p *page.Page, summary stats.Summary) error {
 	}
 	d := done{
 		kind: pageKind{p.Header.Type, p.Encoding()}, uncompressed: int(p.Header.Uncompressed),
-		values: p.Values(), rows: rows, summary: summary,
+		values: p.Values(), rows: rows, nulls: nulls, summary: summary,
 	}
 	if s.Chunk.Codec != b.out.Codec {
 		return b.transcode(s, p, d)
@@ -385,19 +393,24 @@ func (k pageKind) encodingNow() format.Encoding {
 	return k.encoding
 }
 
-// countRows counts rows by the repetition levels. Only version 1 pages of
-// repeated columns have to be decompressed for it.
-func (b *builder) countRows(s Source, p *page.Page) (rows int, begins bool, err error) {
+// countRows counts rows by the repetition levels and nulls by the definition
+// levels. Only version 1 pages of repeated columns have to be decompressed for it.
+func (b *builder) countRows(s Source, p *page.Page) (rows, nulls int, begins bool, err error) {
 	if b.leaf.MaxRep == 0 {
-		return p.Values(), true, nil
+		return p.Values(), 0, true, nil
 	}
+	var parts page.Parts
 	if d := p.Header.DataV2; d != nil {
-		return page.Rows(p, p.Body[:d.RepetitionLength], b.leaf) //nolint:wrapcheck // says what it is
+		rep, def := int(d.RepetitionLength), int(d.DefinitionLength)
+		parts = page.Parts{Rep: p.Body[:rep], Def: p.Body[rep : rep+def]}
+	} else if parts, err = b.split(s, p); err != nil {
+		return 0, 0, false, err
 	}
-	parts, err := b.split(s, p)
+	present, err := presentIn(p, parts, b.leaf)
 	if err != nil {
-		return 0, false, err
+		return 0, 0, false, err
 	}
+	rows, begins, err = page.Rows(p, parts.Rep, b.leaf)
 
-	return page.Rows(p, parts.Rep, b.leaf) //nolint:wrapcheck // says what it is
+	return rows, p.Values() - present, begins, err //nolint:wrapcheck // says what it is
 }

@@ -175,6 +175,9 @@ func (b *builder) finish(sources []Source) (*Built, error) {
 	if b.rows != rows || b.out.Values != values {
 		return nil, fmt.Errorf("%w: %d rows and %d values came out of %d and %d", page.ErrCorrupt, b.rows, b.out.Values, rows, values)
 	}
+	if b.leaf.MaxRep > 0 {
+		summary.Nulls = b.nulls
+	}
 	if summary.Unknown {
 		return nil, fmt.Errorf("%w: statistics were not measured", page.ErrCorrupt)
 	}

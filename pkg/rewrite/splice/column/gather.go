@@ -96,7 +96,7 @@ func (b *builder) promote(s Source, p *page.Page, m promotion) (bool, error) {
 	b.out.Counts.BytesVerbatim += int64(len(body))
 	b.put(done{
 		kind: pageKind{format.DataPageV2, format.Plain}, head: h.Append(nil), body: [][]byte{levels, body},
-		uncompressed: plain, values: p.Values(), rows: rows, summary: m.summary,
+		uncompressed: plain, values: p.Values(), rows: rows, nulls: p.Values() - present, summary: m.summary,
 	})
 
 	return true, nil
@@ -121,7 +121,7 @@ func (b *builder) flush() error {
 	rep, def := b.encodeLevels()
 	values := b.encodeValues()
 	d := done{
-		values: p.count, rows: p.rows, summary: p.summary,
+		values: p.count, rows: p.rows, nulls: p.nulls, summary: p.summary,
 		kind: pageKind{format.DataPage, p.encoding},
 	}
 	var err error

@@ -95,3 +95,10 @@ func TestIndexSaysOnlyWhatIsKnown(t *testing.T) {
 	assert.Nil(t, Index(leaf, []Summary{at(1, 2), {Unknown: true}}, []int{5, 5}))
 	assert.Nil(t, Index(leaf, []Summary{at(1, 2), {Nulls: 1}}, []int{5, 5}), "values without a place in the order")
 }
+
+func TestBoundsOfFloatsAreBelievedOfKnownWritersOnly(t *testing.T) {
+	assert.True(t, Floats("parquet-mr version 1.13.1 (build 1)"))
+	assert.True(t, Floats("parquet-go version 18.8.0"), "the library that is used here")
+	assert.False(t, Floats("github.com/parquet-go/parquet-go version 0.32.0(build )"), "its maximum depends on where NaN stands")
+	assert.False(t, Floats(""))
+}
