@@ -182,6 +182,7 @@ setup_test() {
 	need pgbouncer /usr/sbin/pgbouncer
 	need spin spin
 	need prometheus promtool
+	need prometheus-pushgateway prometheus-pushgateway
 	need chromium-headless-shell chromium-headless-shell
 	install_missing
 	if [ ! -x "$cache/seaweedfs-$seaweed_version/weed" ]; then

@@ -14,6 +14,7 @@ import (
 	"github.com/apache/iceberg-go/table"
 	"github.com/stretchr/testify/require"
 
+	"compactor/internal/store"
 	"compactor/internal/tabletest"
 	"compactor/internal/testenv"
 )
@@ -135,4 +136,42 @@ func TestThePageSaysWhatTheJSONSays(t *testing.T) {
 		}
 	}
 	require.Empty(t, b.Asked(), "nothing reached the network")
+}
+
+// What a compaction says is left is what inspect counts after it, in the report
+// and in the metrics, also when it was not done with everything.
+func TestSmallFilesLeftAreThoseThatInspectCounts(t *testing.T) {
+	t.Parallel()
+	store.Register()
+	config, cat := embedded(t)
+	ident := table.Identifier{"left", "events"}
+	spec := iceberg.NewPartitionSpec(iceberg.PartitionField{SourceIDs: []int{3}, FieldID: 1000, Name: "p", Transform: iceberg.IdentityTransform{}})
+	tabletest.Create(cat.Context(t.Context()), t, cat.Client(), ident, tabletest.PartitionedSchema(), icebergcatalog.WithPartitionSpec(&spec))
+	tbl, err := cat.LoadTable(t.Context(), ident)
+	require.NoError(t, err)
+	for i := range 6 {
+		tbl = tabletest.Append(t, tbl, fmt.Sprintf(`[{"id":%d,"s":"x","p":"a"},{"id":%d,"s":"y","p":"b"}]`, 2*i, 2*i+1))
+	}
+	textfile := filepath.Join(t.TempDir(), "compactor.prom")
+	w := &world{t: t, env: map[string]string{"COMPACTOR_METRICS_TEXTFILE": textfile}}
+	for _, want := range []int{6 + 1, 2, 2} { // A file of one partition's rows is small as well.
+		r := w.compactor("compact", "--config", config, "-o", "json", "--max-hold", "1ms", "--max-rounds", "1", "left.events")
+		require.Equal(t, 0, r.code, r.stderr)
+		var rep struct {
+			Tables []struct {
+				Steps []struct {
+					Left *int `json:"small_files_left"`
+				}
+			}
+		}
+		validReport(t, r.stdout)
+		require.NoError(t, json.Unmarshal([]byte(r.stdout), &rep))
+		require.Equal(t, want, *rep.Tables[0].Steps[0].Left)
+		text, err := os.ReadFile(textfile)
+		require.NoError(t, err)
+		require.Contains(t, string(text), fmt.Sprintf("\ncompactor_small_files_left %d\n", want))
+		var doc inspection
+		require.NoError(t, json.Unmarshal([]byte(w.compactor("inspect", "--config", config, "-o", "json", "left.events").stdout), &doc))
+		require.Equal(t, int64(want), doc.Tables[0].Data.SmallFiles)
+	}
 }

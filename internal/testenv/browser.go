@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -34,10 +33,7 @@ type Browser struct {
 // NewBrowser starts the browser; it ends with the test. A missing one fails the test.
 func NewBrowser(tb testing.TB) *Browser {
 	tb.Helper()
-	path, err := exec.LookPath(browserProgram)
-	if err != nil {
-		tb.Fatalf("%v; scripts/setup.sh test installs it", err)
-	}
+	path := Program(tb, browserProgram)
 	b := &Browser{tb: tb}
 	proxy := httptest.NewServer(http.HandlerFunc(b.refuse))
 	tb.Cleanup(proxy.Close)

@@ -1,6 +1,9 @@
 package testenv
 
-import "testing"
+import (
+	"os/exec"
+	"testing"
+)
 
 // Tool returns the path of a program or folder in the cache, where scripts/setup.sh puts what tests need. A missing one ends the test
 // with a hint.
@@ -9,6 +12,16 @@ func Tool(tb testing.TB, elem ...string) string {
 	path, err := cached(elem...)
 	if err != nil {
 		tb.Fatal(err)
+	}
+	return path
+}
+
+// Program returns the path of a program that a Debian package brings. A missing one ends the test with a hint.
+func Program(tb testing.TB, name string) string {
+	tb.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		tb.Fatalf("%v; scripts/setup.sh installs it", err)
 	}
 	return path
 }

@@ -18,6 +18,9 @@ func statusOrder() []Status {
 	}
 }
 
+// Statuses lists every outcome of a step or a table, the worst first.
+func Statuses() []Status { return statusOrder() }
+
 // firstSignalCode is where the codes of processes that a signal ended begin.
 const firstSignalCode = 128
 

@@ -75,6 +75,7 @@ type StepReport struct {
 	Engines        []EngineUse      `json:"engines,omitempty"`
 	DeletesRemoved int              `json:"delete_files_removed"`
 	GroupsLeft     int              `json:"groups_left"`
+	SmallFilesLeft *int             `json:"small_files_left,omitempty"` // live data files below the minimum size after a compaction
 	Refused        []Refusal        `json:"refused,omitempty"`
 	Failed         []Refusal        `json:"failed,omitempty"`
 	Rounds         []RoundReport    `json:"rounds,omitempty"`
@@ -126,6 +127,21 @@ type EngineUse struct {
 	PagesReindexed  int64 `json:"pages_reindexed"`
 	PagesJoined     int64 `json:"pages_joined"`
 	PagesTranscoded int64 `json:"pages_transcoded"`
+}
+
+// replaceSmall counts the small files that a round took away, and those that
+// it wrote: a partition may have no more rows than that.
+func (s *StepReport) replaceSmall(plan *rewrite.Plan, results []rewrite.Result) {
+	left := *s.SmallFilesLeft
+	for _, r := range results {
+		left -= r.Group.SmallFiles
+		for _, f := range r.Outputs {
+			if plan.IsSmall(f.FileSizeBytes()) {
+				left++
+			}
+		}
+	}
+	s.SmallFilesLeft = &left
 }
 
 // addEngines counts the results of a round by engine and reason.

@@ -121,6 +121,7 @@ func (c *compaction) attempt(ctx context.Context, claim Claim, n int, rep *Round
 	rep.Groups, rep.Change, rep.SnapshotID, rep.Found = len(good), changeOf(good), &res.SnapshotID, res.FoundBySearch
 	rep.Committed = true
 	c.rep.addEngines(good)
+	c.rep.replaceSmall(c.plan, good)
 	c.rep.DeletesRemoved += len(proof.DeadDeletes)
 	c.plan.Drop(groups)
 	c.pace.learn(rep.Change.BytesIn, rewriting, c.m.now().Sub(started))

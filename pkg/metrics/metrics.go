@@ -42,12 +42,15 @@ func Definitions() []Definition {
 		{"compactor_run_exit_code", gauge, nil, "Exit code of the last run."},
 		{"compactor_build_info", gauge, []string{"version"}, "1, with the version of the program."},
 		{"compactor_tables", gauge, []string{"status"}, "Tables of the last run by status."},
-		{nameTableCode, gauge, []string{"table"}, "Exit code of a table that did not end with 0; the first 50 of them."},
+		{nameTableCode, gauge, []string{"table"}, "Exit code of a table that did not end with 0; the first 50 of them. Without a table always 0."},
 		{"compactor_steps", gauge, []string{"step", "status"}, "Steps of the last run by status."},
 		{"compactor_step_duration_seconds", gauge, []string{"step"}, "Time the last run spent in a step, over all tables."},
 		{"compactor_files", gauge, []string{"direction"}, "Data files the last run read (in) and wrote (out) in compactions that were committed."},
 		{"compactor_bytes", gauge, []string{"direction"}, "Bytes of these files."},
 		{"compactor_rows", gauge, []string{"direction"}, "Rows of these files; deleted is what the deletes took away."},
+		{"compactor_small_files_left", gauge, nil, "Data files below the minimum size that the tables had after their compaction."},
+		{"compactor_delete_files_removed", gauge, nil, "Delete files that the compactions of the last run made superfluous and removed."},
+		{"compactor_manifests", gauge, []string{"direction"}, "Manifests the last run merged (in) and wrote in their place (out)."},
 		{"compactor_groups_left", gauge, nil, "Groups that were planned and are left for the next run."},
 		{"compactor_snapshots_expired", gauge, nil, "Snapshots the last run expired."},
 		{"compactor_snapshots_left", gauge, nil, "Snapshots that the tables had after their expiry."},
@@ -108,12 +111,7 @@ func collect(rep maintenance.Report, lastSuccess time.Time) *collector {
 	case !lastSuccess.IsZero():
 		c.set(nameLastSuccess, unix(lastSuccess))
 	}
-	for _, name := range []string{"compactor_groups_left", "compactor_snapshots_expired", "compactor_snapshots_left", "compactor_conflicts", "compactor_claims_lost"} {
-		c.set(name, 0)
-	}
-	for _, result := range []string{"deleted", "failed", "left"} {
-		c.set("compactor_deletes", 0, result)
-	}
+	c.zero()
 	named := 0
 	for _, t := range rep.Tables {
 		c.add("compactor_tables", 1, string(t.Status))
@@ -129,6 +127,33 @@ func collect(rep maintenance.Report, lastSuccess time.Time) *collector {
 	return c
 }
 
+// zero sets what a run may have nothing of. A metric that is not there would
+// stay as it was on a Pushgateway, and tells a query nothing.
+func (c *collector) zero() {
+	labels := map[string][]string{
+		"compactor_files": {"in", "out"}, "compactor_bytes": {"in", "out"}, "compactor_rows": {"in", "out", "deleted"},
+		"compactor_manifests": {"in", "out"}, "compactor_deletes": {"deleted", "failed", "left"}, nameTableCode: {""},
+	}
+	for _, status := range maintenance.Statuses() {
+		labels["compactor_tables"] = append(labels["compactor_tables"], string(status))
+	}
+	for name, values := range labels {
+		for _, v := range values {
+			c.set(name, 0, v)
+		}
+	}
+	for _, step := range []string{maintenance.StepCompact, maintenance.StepManifests, maintenance.StepExpire, maintenance.StepOrphans} {
+		c.set("compactor_steps", 0, step, string(maintenance.StatusDone))
+		c.set("compactor_step_duration_seconds", 0, step)
+	}
+	for _, name := range []string{
+		"compactor_small_files_left", "compactor_delete_files_removed", "compactor_groups_left", "compactor_snapshots_expired",
+		"compactor_snapshots_left", "compactor_conflicts", "compactor_claims_lost",
+	} {
+		c.set(name, 0)
+	}
+}
+
 // step adds one step of one table.
 func (c *collector) step(s maintenance.StepReport) {
 	c.add("compactor_steps", 1, s.Step, string(s.Status))
@@ -141,6 +166,14 @@ func (c *collector) step(s maintenance.StepReport) {
 	c.add("compactor_rows", float64(s.Rewritten.RowsOut), "out")
 	c.add("compactor_rows", float64(s.Rewritten.RowsDeleted), "deleted")
 	c.add("compactor_groups_left", float64(s.GroupsLeft))
+	c.add("compactor_delete_files_removed", float64(s.DeletesRemoved))
+	if s.SmallFilesLeft != nil {
+		c.add("compactor_small_files_left", float64(*s.SmallFilesLeft))
+	}
+	if m := s.Manifests; m != nil && s.Status == maintenance.StatusDone {
+		c.add("compactor_manifests", float64(m.Rewritten), "in")
+		c.add("compactor_manifests", float64(m.Created), "out")
+	}
 	if e := s.Expire; e != nil {
 		if s.Status == maintenance.StatusDone || s.Status == maintenance.StatusPartial {
 			c.add("compactor_snapshots_expired", float64(len(e.Snapshots)))

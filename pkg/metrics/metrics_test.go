@@ -25,14 +25,16 @@ import (
 func sample(end time.Time, code int) maintenance.Report {
 	second := maintenance.Seconds(time.Second)
 	round := maintenance.RoundReport{ClaimWait: second / 2, ClaimHold: 3 * second}
+	left := 5
 	rep := maintenance.Report{
 		Version: "v1", StartedAt: end.Add(-time.Minute), FinishedAt: end, ExitCode: code,
 		Tables: []maintenance.TableReport{
 			{Table: "a.done", Status: maintenance.StatusDone, Steps: []maintenance.StepReport{
 				{
-					Step: "compact", Status: maintenance.StatusDone, Duration: 2 * second, GroupsLeft: 3, Rounds: []maintenance.RoundReport{round, round},
+					Step: "compact", Status: maintenance.StatusDone, Duration: 2 * second, GroupsLeft: 3, SmallFilesLeft: &left, DeletesRemoved: 2, Rounds: []maintenance.RoundReport{round, round},
 					Rewritten: maintenance.Change{FilesIn: 10, FilesOut: 1, BytesIn: 1000, BytesOut: 800, RowsIn: 60, RowsDeleted: 10, RowsOut: 50},
 				},
+				{Step: "manifests", Status: maintenance.StatusDone, Manifests: &maintenance.ManifestsReport{Before: 9, After: 5, Rewritten: 6, Created: 2}},
 				{Step: "expire", Status: maintenance.StatusPartial, Duration: second, Expire: &maintenance.ExpireReport{
 					Snapshots: make([]maintenance.ExpiredSnapshot, 4), Retained: 2, Files: maintenance.FileSweep{Deleted: 7, Failed: 1, Left: 2},
 				}},
@@ -99,6 +101,9 @@ func TestTheTextfileHasTheFiguresOfTheRun(t *testing.T) {
 		{"compactor_files", []string{"in"}, 10}, {"compactor_files", []string{"out"}, 1},
 		{"compactor_bytes", []string{"in"}, 1000}, {"compactor_bytes", []string{"out"}, 800},
 		{"compactor_rows", []string{"in"}, 60}, {"compactor_rows", []string{"deleted"}, 10}, {"compactor_rows", []string{"out"}, 50},
+		{"compactor_small_files_left", nil, 5}, {"compactor_delete_files_removed", nil, 2},
+		{"compactor_manifests", []string{"in"}, 6}, {"compactor_manifests", []string{"out"}, 2},
+		{"compactor_table_exit_code", []string{""}, 0}, {"compactor_tables", []string{"held"}, 0}, {"compactor_steps", []string{"done", "orphans"}, 0},
 		{"compactor_groups_left", nil, 3}, {"compactor_snapshots_expired", nil, 4}, {"compactor_snapshots_left", nil, 2},
 		{"compactor_deletes", []string{"deleted"}, 7}, {"compactor_deletes", []string{"failed"}, 1}, {"compactor_deletes", []string{"left"}, 2},
 		{"compactor_conflicts", nil, 1}, {"compactor_claims_lost", nil, 0},
@@ -169,8 +174,22 @@ func TestFailedTablesAreNamedUpToABound(t *testing.T) {
 	families, err := collect(rep, time.Time{}).registry.Gather()
 	require.NoError(t, err)
 	for _, f := range families {
-		require.LessOrEqual(t, len(f.GetMetric()), maxTables, f.GetName())
+		require.LessOrEqual(t, len(f.GetMetric()), maxTables+1, f.GetName())
 	}
+}
+
+// A device is not replaced by a file.
+func TestTheTextfileIsAFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	link := filepath.Join(dir, "link")
+	require.NoError(t, os.Symlink(os.DevNull, link))
+	for _, path := range []string{link, dir} {
+		require.ErrorContains(t, Publish(context.Background(), Target{Textfile: path}, sample(time.Now(), 0)), "no regular file")
+	}
+	info, err := os.Lstat(link)
+	require.NoError(t, err)
+	require.NotZero(t, info.Mode()&os.ModeSymlink)
 }
 
 // Every rule is whole, and asks for metrics and labels that there are.
@@ -218,5 +237,5 @@ func TestTheAlertRulesAskForMetricsThatExist(t *testing.T) {
 			require.Contains(t, labels[used[0][1]], u[1], r.Alert)
 		}
 	}
-	require.Len(t, seen, 6)
+	require.Len(t, seen, 10)
 }

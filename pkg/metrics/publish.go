@@ -36,13 +36,7 @@ type Target struct {
 func Publish(ctx context.Context, to Target, rep maintenance.Report) error {
 	var errs []error
 	if to.Textfile != "" {
-		last, err := lastSuccess(to.Textfile)
-		if err != nil {
-			errs = append(errs, err)
-		}
-		if err := prometheus.WriteToTextfile(to.Textfile, collect(rep, last).registry); err != nil {
-			errs = append(errs, fmt.Errorf("write metrics to %s: %w", to.Textfile, err))
-		}
+		errs = append(errs, writeTextfile(to.Textfile, rep))
 	}
 	if to.Pushgateway != "" {
 		client := &http.Client{Timeout: pushTimeout}
@@ -54,6 +48,20 @@ func Publish(ctx context.Context, to Target, rep maintenance.Report) error {
 	}
 
 	return errors.Join(errs...)
+}
+
+// writeTextfile replaces the file, with the time of the last success that it
+// had. A device or a pipe would be gone, so it has to be a file.
+func writeTextfile(path string, rep maintenance.Report) error {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("write metrics to %s: it is there and no regular file", path)
+	}
+	last, lerr := lastSuccess(path)
+	if err := prometheus.WriteToTextfile(path, collect(rep, last).registry); err != nil {
+		return errors.Join(lerr, fmt.Errorf("write metrics to %s: %w", path, err))
+	}
+
+	return lerr
 }
 
 // lastSuccess reads when the run before was successful, zero without a file or
@@ -86,7 +94,10 @@ func Reference(w io.Writer) error {
 	b.WriteString("# Metrics\n\nAfter each run that is no dry run the metrics of that run go to the file `metrics.textfile`, for the node exporter's\n" +
 		"textfile collector, and to the Pushgateway at `metrics.pushgateway`, under the job `compactor`. Scheduled jobs that run\n" +
 		"side by side need a file each. Metrics that cannot be written are logged; the exit code is that of the run.\n" +
-		"Example alert rules are in [configs/prometheus/alerts.yaml](../configs/prometheus/alerts.yaml).\n\n" +
+		"Example alert rules are in [configs/prometheus/alerts.yaml](../configs/prometheus/alerts.yaml), a dashboard for Grafana is in\n" +
+		"[configs/grafana/compactor.json](../configs/grafana/compactor.json).\n\n" +
+		"What a run has nothing of is 0 and not missing, so that a Pushgateway forgets what it was told before. A metric that is\n" +
+		"summed over tables, such as the small files left, counts those that the run got to.\n\n" +
 		"<!-- Generated from the program by `make docs`. -->\n\n| Metric | Type | Labels | Meaning |\n|---|---|---|---|\n")
 	for _, d := range Definitions() {
 		labels := "none"

@@ -167,6 +167,10 @@ func (p *Plan) load(ctx context.Context, tbl *table.Table) error {
 	return nil
 }
 
+// IsSmall tells whether a data file of so many bytes is below the minimum size
+// of the plan.
+func (p *Plan) IsSmall(bytes int64) bool { return bytes < p.options.MinFileSize }
+
 func totals(set *fileSet, o PlanOptions) Totals {
 	t := Totals{Files: len(set.data), DeleteFiles: len(set.deletes.all)}
 	for _, e := range set.data {
