@@ -196,7 +196,7 @@ func (s *lakeServer) start() error {
 		return err
 	}
 	s.proc = proc
-	return proc.waitReady(startLimit, "lake", s.ready)
+	return proc.waitReady("lake", s.ready)
 }
 
 // ready logs into the catalog and lists the namespaces of the bucket.

@@ -64,7 +64,7 @@ func startPgBouncer(db *Database, mode string) (dsn string, destroy func(), err 
 		return "", nil, err
 	}
 	dsn = strings.Replace(db.DSN, loopback(db.Server.Port), loopback(port), 1)
-	if err := proc.waitReady(startLimit, "PgBouncer", func() error { return ping(dsn) }); err != nil {
+	if err := proc.waitReady("PgBouncer", func() error { return ping(dsn) }); err != nil {
 		proc.kill()
 		remove()
 		return "", nil, err

@@ -234,7 +234,7 @@ func (s *PostgresServer) start() error {
 		return err
 	}
 	s.proc = proc
-	return proc.waitReady(startLimit, fmt.Sprintf("PostgreSQL on port %d", s.Port), func() error {
+	return proc.waitReady(fmt.Sprintf("PostgreSQL on port %d", s.Port), func() error {
 		return ping(s.DSN("postgres"))
 	})
 }

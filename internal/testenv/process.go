@@ -138,9 +138,9 @@ func (p *process) logTail() string {
 	return string(data)
 }
 
-// waitReady calls ready until it returns nil. It gives up when the child ends or the time is over, with the last error and the log.
-func (p *process) waitReady(limit time.Duration, what string, ready func() error) error {
-	err := waitUntil(limit, what, func() error {
+// waitReady calls ready until it returns nil. It gives up when the child ends or startLimit is over, with the last error and the log.
+func (p *process) waitReady(what string, ready func() error) error {
+	err := waitUntil(startLimit, what, func() error {
 		if p.exited() {
 			return errExited
 		}

@@ -25,7 +25,7 @@ func NewPushgateway(tb testing.TB) string {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(p.kill)
-	if err := p.waitReady(startLimit, "Pushgateway", func() error { return answers("http://" + address + "/-/ready") }); err != nil {
+	if err := p.waitReady("Pushgateway", func() error { return answers("http://" + address + "/-/ready") }); err != nil {
 		tb.Fatal(err)
 	}
 	return "http://" + address

@@ -92,8 +92,10 @@ func TestTheAlertRulesFire(t *testing.T) {
 
 // dashboard is the part of Grafana's model that is looked at.
 type dashboard struct {
-	Templating struct{ List []struct{ Name, Definition string } }
-	Panels     []struct {
+	Templating struct {
+		List []struct{ Name, Definition string }
+	}
+	Panels []struct {
 		ID      int
 		Title   string
 		GridPos struct{ X, Y, W, H int }
