@@ -32,8 +32,8 @@ deploy-check: ## Hold configs/ and the workflows to Helm, Kubernetes, hadolint, 
 	@scripts/setup.sh check
 	cd internal/deploy && go test ./...
 
-docs-check: ## Fail when a generated document differs from what the program says
-	go test ./cmd/compactor -run '^TestDocs'
+docs-check: ## Fail when a generated document differs from what the program says, or the documentation is incomplete
+	go test ./cmd/compactor -run '^TestDocs|^TestDoc(Blocks|Links|Index)|^TestRunbook'
 	go test ./internal/config -run '^TestReferenceIsCurrent$$'
 
 docs: ## Write the generated parts of the documentation

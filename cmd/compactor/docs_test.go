@@ -15,19 +15,19 @@ import (
 
 var update = flag.Bool("update", false, "write the generated parts of the documentation")
 
-const operations = "../../docs/operations.md"
+const commands = "../../docs/reference/commands.md"
 
-// TestDocs holds the generated parts of docs/operations.md to the program.
+// TestDocs holds the generated parts of docs/reference/commands.md to the program.
 func TestDocs(t *testing.T) {
-	raw, err := os.ReadFile(operations)
+	raw, err := os.ReadFile(commands)
 	require.NoError(t, err)
 	want := string(raw)
 	want = replacePart(t, want, "exit codes", exitCodeTable())
 	want = replacePart(t, want, "flags", flagReference())
 	if *update {
-		require.NoError(t, os.WriteFile(operations, []byte(want), 0o600))
+		require.NoError(t, os.WriteFile(commands, []byte(want), 0o600))
 	}
-	require.Equal(t, want, string(raw), "docs/operations.md is not current: run `make docs`")
+	require.Equal(t, want, string(raw), "docs/reference/commands.md is not current: run `make docs`")
 }
 
 // replacePart puts text between the marks of a generated part.

@@ -35,7 +35,7 @@ func is(targets ...error) func(error) bool {
 }
 
 // exitRules is the one table of exit codes: the program, its help, and
-// docs/operations.md are made from it.
+// docs/reference/commands.md are made from it.
 func exitRules() []exitRule {
 	return []exitRule{
 		{12, "halt: an integrity check failed; nothing was committed; do not retry, look", is(maintenance.ErrHalt, rewrite.ErrIntegrity)},
