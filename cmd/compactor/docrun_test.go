@@ -96,7 +96,7 @@ func (d *docWorld) shell() []string {
 		"COMPACTOR_STORAGE_S3_SECRET_ACCESS_KEY="+d.lake.SecretKey,
 		"COMPACTOR_CLAIM_POSTGRES="+d.server.DSN("claims"),
 		"ADMIN_DSN="+d.server.DSN("postgres"),
-		fmt.Sprintf("COMPACTOR_DSN=postgres://compactor:change-me@127.0.0.1:%d/claims", d.server.Port),
+		fmt.Sprintf("ROLE_DSN=postgres://compactor:change-me@127.0.0.1:%d/claims", d.server.Port),
 	)
 }
 
