@@ -41,7 +41,7 @@ func TestRunbookIsComplete(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join(repository, "configs/prometheus/alerts.yaml"))
 	require.NoError(t, err)
 	for _, m := range regexp.MustCompile(`alert: (\S+)`).FindAllStringSubmatch(string(raw), -1) {
-		require.Contains(t, text, "`"+m[1]+"`")
+		require.True(t, strings.Contains(text, "`"+m[1]+"`"), "alert %s", m[1])
 	}
 }
 
