@@ -45,7 +45,6 @@ const (
 	ruleHook      refuse.Rule = "batches are to be changed on the way"
 	ruleDeletes   refuse.Rule = "equality deletes apply"
 	ruleSpec      refuse.Rule = "files of an old partition spec"
-	ruleBloom     refuse.Rule = "bloom filters are wanted"
 	rulePartition refuse.Rule = "partition value that the footer does not prove"
 	ruleSizes     refuse.Rule = "row groups too large for outputs of the wanted size"
 	ruleRows      refuse.Rule = "row group with more rows than the table allows"
@@ -55,8 +54,6 @@ const (
 	ruleDamage    refuse.Rule = "unusual or damaged file"
 )
 
-const bloomPrefix = "write.parquet.bloom-filter-enabled.column."
-
 // choose says whether to try to splice a group, and why not.
 func (r *Rewriter) choose(tbl *table.Table, g Group) error {
 	if r.opts.BeforeWrite != nil {
@@ -64,11 +61,6 @@ func (r *Rewriter) choose(tbl *table.Table, g Group) error {
 	}
 	if spec := tbl.Spec(); g.SpecID != spec.ID() {
 		return &refuse.Error{Rule: ruleSpec, Detail: fmt.Sprintf("spec %d", g.SpecID)}
-	}
-	for key, value := range tbl.Properties() {
-		if name, found := strings.CutPrefix(key, bloomPrefix); found && strings.EqualFold(value, "true") {
-			return &refuse.Error{Rule: ruleBloom, Detail: name}
-		}
 	}
 	if hasEquality(g) {
 		return &refuse.Error{Rule: ruleDeletes}

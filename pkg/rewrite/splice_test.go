@@ -136,9 +136,6 @@ func TestRuleOfAGroupThatIsNotSplicedIsNamed(t *testing.T) {
 		rule   string
 	}{
 		"hook": {opts: Options{BeforeWrite: func(rec arrow.RecordBatch) arrow.RecordBatch { return rec }}, rule: "batches are to be changed on the way"},
-		"bloom": {
-			props: iceberg.Properties{"write.parquet.bloom-filter-enabled.column.id": "true"}, rule: "bloom filters are wanted",
-		},
 		"rows": {rule: "row group with more rows than the table allows", change: func(e *env) {
 			e.commit(func(tx *table.Transaction) {
 				require.NoError(e.t, tx.SetProperties(iceberg.Properties{"write.parquet.row-group-limit": "8"}))

@@ -144,6 +144,7 @@ func (s *spliceRun) options() error {
 			SmallPage:       splicePage,
 		},
 		Workers: runtime.GOMAXPROCS(0), CreatedBy: "compactor",
+		Bloom: bloomColumns(props), BloomBytes: props.GetInt(table.ParquetBloomFilterMaxBytesKey, table.ParquetBloomFilterMaxBytesDefault),
 		KeyValues: []format.KeyValue{{Key: "iceberg.schema", Value: string(schema)}},
 		Tamper:    s.rewriter.opts.BeforeChunk,
 	}
@@ -154,6 +155,19 @@ func (s *spliceRun) options() error {
 	}
 
 	return nil
+}
+
+// bloomColumns are the columns, by their path in the file, for which the table
+// asks for a Bloom filter.
+func bloomColumns(props iceberg.Properties) map[string]bool {
+	out := make(map[string]bool)
+	for key, value := range props {
+		if name, found := strings.CutPrefix(key, table.ParquetBloomFilterColumnEnabledKeyPrefix+"."); found {
+			out[name] = strings.EqualFold(value, "true")
+		}
+	}
+
+	return out
 }
 
 func codecOf(props iceberg.Properties) (format.Codec, error) {

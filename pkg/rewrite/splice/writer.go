@@ -2,14 +2,17 @@ package splice
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/apache/arrow-go/v18/parquet"
 	"golang.org/x/sync/errgroup"
 
+	"compactor/pkg/rewrite/splice/bloom"
 	"compactor/pkg/rewrite/splice/column"
 	"compactor/pkg/rewrite/splice/format"
 	"compactor/pkg/rewrite/splice/layout"
@@ -32,6 +35,10 @@ type Options struct {
 	// Remake are the properties with which columns are encoded that had to be
 	// decoded.
 	Remake []parquet.WriterProperty
+	// Bloom are the columns, by path, that get a Bloom filter, and BloomBytes bounds
+	// its size in bytes.
+	Bloom      map[string]bool
+	BloomBytes int
 	// KeyValues are the file's own metadata.
 	KeyValues []format.KeyValue
 	// Tamper, when set, sees each chunk before it is written. It exists to inject
@@ -139,6 +146,12 @@ func (w *Writer) build(i int, units []Unit, origins [][]layout.Origin) (*column.
 	if err != nil {
 		return nil, fmt.Errorf("column %v: %w", c.Path, err)
 	}
+	if w.opts.Bloom[strings.Join(c.Path, ".")] {
+		chunk := bloom.Chunk{Leaf: c.Leaf, Bytes: bytes.Join(b.Pieces, nil), Meta: chunkMeta(c, b, 0)}
+		if b.Bloom, err = bloom.Filter(chunk, w.opts.Column.Pool, w.opts.BloomBytes); err != nil {
+			return nil, fmt.Errorf("column %v: %w", c.Path, err)
+		}
+	}
 
 	return b, nil
 }
@@ -174,6 +187,15 @@ func (w *Writer) writeGroup(ctx context.Context, units []Unit, built []chan *col
 		b.Pieces = nil // the bytes are written; what is left goes to the indexes
 		group = append(group, b)
 	}
+	for i, b := range group {
+		if m := g.Columns[i].Meta; b.Bloom != nil {
+			m.BloomOffset, m.BloomLength = w.off, int32(len(b.Bloom))
+			if err := w.write(b.Bloom); err != nil {
+				return err
+			}
+			b.Bloom = nil
+		}
+	}
 	w.meta.RowGroups = append(w.meta.RowGroups, g)
 	w.meta.NumRows += g.NumRows
 	w.indexes = append(w.indexes, group)
@@ -186,6 +208,15 @@ func (w *Writer) writeChunk(c layout.Column, b *column.Built) (format.ColumnChun
 	if err := w.write(b.Pieces...); err != nil {
 		return format.ColumnChunk{}, err
 	}
+	for i := range b.Locations {
+		b.Locations[i].Offset += start
+	}
+
+	return format.ColumnChunk{Meta: chunkMeta(c, b, start)}, nil
+}
+
+// chunkMeta describes a chunk that begins at an offset.
+func chunkMeta(c layout.Column, b *column.Built, start int64) *format.ColumnMetaData {
 	m := &format.ColumnMetaData{
 		Type: c.Leaf.Type, Encodings: b.Encodings, Path: c.Path, Codec: b.Codec, NumValues: b.Values,
 		TotalUncompressed: b.Uncompressed, TotalCompressed: b.Size, DataPageOffset: start + b.DictionarySize,
@@ -194,11 +225,8 @@ func (w *Writer) writeChunk(c layout.Column, b *column.Built) (format.ColumnChun
 	if b.DictionarySize > 0 {
 		m.DictionaryOffset = &start
 	}
-	for i := range b.Locations {
-		b.Locations[i].Offset += start
-	}
 
-	return format.ColumnChunk{Meta: m}, nil
+	return m
 }
 
 func (w *Writer) write(parts ...[]byte) error {

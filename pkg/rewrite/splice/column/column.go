@@ -99,6 +99,7 @@ type Built struct {
 	// Locations are missing where a row goes on from one page to the next.
 	Locations []format.PageLocation
 	Index     *format.ColumnIndex // nil where the pages' bounds are not known
+	Bloom     []byte              // the serialized Bloom filter, which the writer of the file adds
 	Counts    Counts
 }
 

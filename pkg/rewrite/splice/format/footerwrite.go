@@ -120,6 +120,10 @@ func (m *ColumnMetaData) write(w *thrift.Writer) {
 			w.Int32(3, m.EncodingStats[i].Count)
 		})
 	})
+	if m.BloomLength > 0 {
+		w.Int64(14, m.BloomOffset)
+		w.Int32(15, m.BloomLength)
+	}
 }
 
 func (s *Statistics) write(w *thrift.Writer) {

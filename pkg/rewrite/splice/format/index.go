@@ -65,3 +65,16 @@ func AppendOffsetIndex(b []byte, pages []PageLocation) []byte {
 
 	return append(b, w.End()...)
 }
+
+// AppendBloomHeader appends the header of a Bloom filter with so many bytes of
+// bits, in the only form there is: split blocks, xxHash, not compressed.
+func AppendBloomHeader(b []byte, bits int32) []byte {
+	w := &thrift.Writer{}
+	only := func() { w.Struct(1, func() {}) }
+	w.Int32(1, bits)
+	w.Struct(2, only)
+	w.Struct(3, only)
+	w.Struct(4, only)
+
+	return append(b, w.End()...)
+}

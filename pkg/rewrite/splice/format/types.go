@@ -175,6 +175,9 @@ type ColumnMetaData struct {
 	DictionaryOffset  *int64
 	Statistics        *Statistics
 	EncodingStats     []PageEncodingStats
+	// BloomOffset and BloomLength are written, and not read. Length 0 is none.
+	BloomOffset int64
+	BloomLength int32
 }
 
 // PageEncodingStats counts pages of one kind and encoding.
