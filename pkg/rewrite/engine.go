@@ -59,7 +59,9 @@ func (r *Rewriter) choose(tbl *table.Table, g Group) error {
 	if r.opts.BeforeWrite != nil {
 		return &refuse.Error{Rule: ruleHook}
 	}
-	if spec := tbl.Spec(); g.SpecID != spec.ID() {
+	// Rows of an old spec may belong to several partitions of the new one, unless it
+	// has none.
+	if spec := tbl.Spec(); g.SpecID != spec.ID() && !spec.IsUnpartitioned() {
 		return &refuse.Error{Rule: ruleSpec, Detail: fmt.Sprintf("spec %d", g.SpecID)}
 	}
 	if hasEquality(g) {

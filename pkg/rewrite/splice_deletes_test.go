@@ -9,6 +9,8 @@ import (
 	"github.com/apache/iceberg-go/table"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"compactor/pkg/rewrite/rewritetest"
 )
 
 // nestedSeries adds n files of 30 rows in row groups of 10, with a list.
@@ -116,4 +118,32 @@ func TestDeletedRowsOfAFlatTableAreGone(t *testing.T) {
 	e.deletePositions(data[1], gone...)
 	res := e.splicedLikeGeneral()
 	assert.EqualValues(t, 15000-len(gone), res.RowsOut)
+}
+
+func TestRowsOfEveryTypeAreDeleted(t *testing.T) {
+	for i, cell := range corpusCells() {
+		if i%3 != 0 {
+			continue
+		}
+		t.Run(cell.String(), func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t, rewritetest.CorpusSchema(), *iceberg.UnpartitionedSpec, nil)
+			for n := range 2 {
+				rec, err := rewritetest.CorpusBatch(e.load().Schema(), cell.Nulls, 60, uint64(100*i+n))
+				require.NoError(t, err)
+				raw, err := rewritetest.WriteCell(cell, rec)
+				require.NoError(t, err)
+				e.addRaw(raw, rec.NumRows())
+			}
+			data, _ := e.files()
+			var gone []position
+			for pos := int64(i % 2); pos < 60; pos += 1 + pos%4 {
+				gone = append(gone, position{data[1].FilePath(), pos})
+			}
+			e.deletePositions(data[1], gone...)
+			res := e.splicedLikeGeneral()
+			assert.EqualValues(t, 120-len(gone), res.RowsOut)
+			assert.Equal(t, leaves(rewritetest.CorpusSchema()), res.Engine.Pages.Decoded)
+		})
+	}
 }

@@ -128,3 +128,17 @@ func TestFormsOfOneColumnAreBroughtTogether(t *testing.T) {
 	assert.EqualValues(t, 11, res.RowsOut)
 	assert.EqualValues(t, 4, res.Engine.Pages.Decoded, "one decimal as integer, two narrow columns, one that is required")
 }
+
+func TestFilesOfAnOldSpecAreSplicedIntoATableWithoutPartitions(t *testing.T) {
+	spec := iceberg.NewPartitionSpec(iceberg.PartitionField{SourceIDs: []int{2}, FieldID: 1000, Name: "s", Transform: iceberg.IdentityTransform{}})
+	e := newEnv(t, idAndText, spec, nil)
+	e.appendJSON(`{"id":1,"s":"a"}`, `{"id":2,"s":"a"}`)
+	e.appendJSON(`{"id":3,"s":"a"}`)
+	e.commit(func(tx *table.Transaction) { require.NoError(t, tx.UpdateSpec(true).RemoveField("s").Commit()) })
+	current := e.load().Spec()
+	require.True(t, current.IsUnpartitioned())
+	res := e.splicedLikeGeneral()
+	require.Len(t, res.Outputs, 1)
+	assert.Empty(t, res.Outputs[0].Partition())
+	assert.EqualValues(t, current.ID(), res.Outputs[0].SpecID())
+}

@@ -112,7 +112,7 @@ func (s *spliceRun) describe(o *spliceOutput, footer []byte) (iceberg.DataFile, 
 	df, err := table.DataFileFromMetadata(table.DataFileArgs{
 		Schema: s.schema, Spec: s.tbl.Spec(), Format: iceberg.ParquetFile, Metadata: meta,
 		FilePath: o.path, FileSize: o.writer.Written(), Content: iceberg.EntryContentData,
-		PartitionValues: s.group.Files[0].Data.Partition(), Properties: s.out.Properties(),
+		PartitionValues: s.partition(), Properties: s.out.Properties(),
 		FormatVersion: s.tbl.Metadata().Version(),
 	})
 	if err != nil {
@@ -120,6 +120,16 @@ func (s *spliceRun) describe(o *spliceOutput, footer []byte) (iceberg.DataFile, 
 	}
 
 	return df, nil
+}
+
+// partition is that of every output: the inputs' own, or none after the table has
+// lost its partitions.
+func (s *spliceRun) partition() map[int]any {
+	if spec := s.tbl.Spec(); spec.IsUnpartitioned() {
+		return nil
+	}
+
+	return s.group.Files[0].Data.Partition()
 }
 
 // check looks at a unit before it is loaded. It has to fit the limits, and the
@@ -132,7 +142,14 @@ func (s *spliceRun) check(u splice.Unit, df iceberg.DataFile) error {
 	if u.Held() > s.rowGroup {
 		return &refuse.Error{Rule: ruleMemory, Detail: fmt.Sprintf("%d bytes in %s", u.Held(), df.FilePath())}
 	}
-	for _, field := range identityFields(s.tbl.Spec()) {
+	spec := s.tbl.Metadata().PartitionSpecByID(int(df.SpecID()))
+	if spec == nil {
+		return &refuse.Error{Rule: ruleSpec, Detail: df.FilePath()}
+	}
+	for _, field := range identityFields(*spec) {
+		if _, live := s.tbl.Schema().FindFieldByID(field.SourceID()); !live {
+			continue
+		}
 		want := df.Partition()[field.FieldID]
 		sum, leaf, found := u.Bounds(field.SourceID())
 		known := found && !sum.Unknown

@@ -14,6 +14,7 @@
 //	layout   which leaf column of a file holds which field of the table
 //	column   one column chunk from many
 //	remake   a column chunk decoded and encoded anew, where it cannot be moved
+//	bloom    the Bloom filter of a finished column chunk
 //	refuse   the error that leaves something to the general engine
 //
 // # What it refuses
@@ -26,7 +27,8 @@
 //
 // Rows come out in the order of the units. Rows and values are counted in the
 // pages, in their levels where the column is repeated, and compared with what
-// the footers say, in and out. Statistics are exact: taken from trusted ones, or
+// the footers say, in and out. Columns that lose rows, change their type or are
+// missing are decoded alone (package remake). Statistics are exact: taken from trusted ones, or
 // measured by decoding that column. Bytes of a moved page are not looked at: damage
 // in them passes unless the page has a checksum.
 package splice
