@@ -15,6 +15,7 @@ const (
 	RuleType      refuse.Rule = "column of a type that is not known"
 	RulePhysical  refuse.Rule = "column stored in another form than its type's"
 	RuleNoIDs     refuse.Rule = "columns without field ids"
+	RuleTwice     refuse.Rule = "two columns with one field id"
 	RuleDefault   refuse.Rule = "default value of a missing column that is not known"
 	RuleRequired  refuse.Rule = "missing column that is required"
 	RuleDifferent refuse.Rule = "files store a column in different forms"

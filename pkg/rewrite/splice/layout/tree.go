@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"compactor/pkg/rewrite/splice/format"
+	"compactor/pkg/rewrite/splice/refuse"
 )
 
 // ErrCorrupt means that a footer's schema is no tree.
@@ -62,9 +63,10 @@ func (n *node) anyLeaf() int {
 	return n.column
 }
 
-// tree puts the list of elements back into a tree and numbers the leaves.
+// tree puts the list of elements back into a tree and numbers the leaves. Two
+// elements of one id are refused wherever they are.
 func tree(elements []format.SchemaElement) (*node, int, error) {
-	b := treeBuilder{elements: elements}
+	b := treeBuilder{elements: elements, ids: make(map[int]bool)}
 	if len(elements) == 0 {
 		return nil, 0, fmt.Errorf("%w: no elements", ErrCorrupt)
 	}
@@ -83,6 +85,7 @@ func tree(elements []format.SchemaElement) (*node, int, error) {
 type treeBuilder struct {
 	elements    []format.SchemaElement
 	pos, leaves int
+	ids         map[int]bool
 }
 
 func (b *treeBuilder) fill(parent *node, depth int) error {
@@ -95,6 +98,10 @@ func (b *treeBuilder) fill(parent *node, depth int) error {
 		}
 		n := &node{element: &b.elements[b.pos], column: -1, def: parent.def, rep: parent.rep}
 		b.pos++
+		if id := n.id(); id >= 0 && b.ids[id] {
+			return &refuse.Error{Rule: RuleTwice, Detail: n.element.Name}
+		}
+		b.ids[n.id()] = true
 		switch n.repetition() {
 		case format.Required:
 		case format.Optional:

@@ -1,6 +1,13 @@
 // Package page takes a column chunk apart into its pages and a page into levels
 // and values, without looking at a single value.
 //
+// Rules of the Parquet specification relied on: a checksum covers the body as it
+// is stored, without the header (README.md, Checksumming); version 1 pages compress
+// levels and values together and put a length before each kind of levels, version
+// 2 pages keep levels outside of the compression and begin with a row
+// (parquet.thrift, DataPageHeader and DataPageHeaderV2; Encodings.md, RLE); a column
+// without nulls or lists has no levels of that kind.
+//
 // Every length, count and offset is compared with the bytes that are there.
 // What a chunk says about itself in two places (values, rows) has to agree.
 package page
