@@ -42,7 +42,9 @@ func render(t *testing.T, release, text string) ([]runtime.Object, error) {
 		return nil, err
 	}
 	files, err := engine.Render(loaded, merged)
-	require.NoError(t, err)
+	if err != nil {
+		return nil, err
+	}
 	var all []runtime.Object
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if filepath.Ext(name) == ".yaml" {
@@ -118,4 +120,20 @@ func TestChartRefusesWrongValues(t *testing.T) {
 		_, err := render(t, "compactor", text)
 		require.ErrorContains(t, err, names, text)
 	}
+}
+
+// Kubernetes takes no longer name for a CronJob.
+func TestChartRefusesALongName(t *testing.T) {
+	const job = "jobs: [{name: nightly-rewrite, schedule: '@daily', args: [run, --all]}]"
+	all, err := render(t, strings.Repeat("r", 26), job)
+	require.NoError(t, err)
+	require.Len(t, of[*batchv1.CronJob](all)[0].Name, 52)
+	_, err = render(t, strings.Repeat("r", 27), job)
+	require.ErrorContains(t, err, "more than 52 characters")
+}
+
+// Two jobs of one name would be one.
+func TestChartRefusesTheSameNameTwice(t *testing.T) {
+	_, err := render(t, "compactor", "jobs: [{name: a, schedule: '@daily', args: [run, --all]}, {name: a, schedule: '@hourly', args: [run, x.y]}]")
+	require.ErrorContains(t, err, "twice")
 }
