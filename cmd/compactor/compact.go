@@ -26,6 +26,7 @@ func compactFlags() []cli.Flag {
 
 	return append(flags,
 		&cli.BoolFlag{Name: "rewrite-all", Usage: "rewrite every data file, needed or not", Category: "Compaction:"},
+		&cli.BoolFlag{Name: "rewrite-deletes", Usage: "also merge the position deletes that stay, or turn them into deletion vectors from format version 3 on", Category: "Compaction:"},
 		&cli.BoolFlag{Name: "verify", Usage: "before each commit re-read inputs and outputs and compare a hash of every row", Category: "Compaction:"},
 		dryRunFlag(),
 		&cli.StringFlag{Name: "on-conflict", Usage: "`WHAT` to do when the catalog rejects a commit under the held claim: fail or replan", DefaultText: "fail", Category: "Compaction:"},
@@ -76,7 +77,7 @@ func runCommand(env environment) *cli.Command {
 
 func compactOptions(c *cli.Context) (maintenance.CompactOptions, error) {
 	o := maintenance.CompactOptions{DryRun: isOn(c, "dry-run"), Verify: isOn(c, "verify"), OnConflict: maintenance.ConflictFails}
-	o.Plan.RewriteAll = isOn(c, "rewrite-all")
+	o.Plan.RewriteAll, o.RewriteDeletes = isOn(c, "rewrite-all"), isOn(c, "rewrite-deletes")
 	if v, ok := lookup(c, "on-conflict"); ok {
 		o.OnConflict = maintenance.OnConflict(v)
 		if o.OnConflict != maintenance.ConflictFails && o.OnConflict != maintenance.ConflictReplans {
@@ -101,6 +102,7 @@ func compactStep(c *cli.Context) (step, error) {
 			s, o := on.session, o
 			o.MaxHold, o.MaxRounds = time.Duration(s.cfg.Claim.MaxHold), s.cfg.Claim.MaxRounds
 			o.When = on.compactWhen()
+			o.RewriteDeletes = o.RewriteDeletes || on.policy.Compact.RewriteDeletes
 			o.Plan = planOptions(on.policy.Compact, o, s.memory, reserved(s.parallel))
 			shown := newTasks(s.progress, on.shown)
 			defer shown.done()

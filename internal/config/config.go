@@ -140,6 +140,7 @@ type Compact struct {
 	MinInputFiles        int
 	DeleteFileThreshold  int // 0: the number of delete files is no reason.
 	DeleteRatioThreshold float64
+	RewriteDeletes       bool
 	MaxGroupSize         Size
 	Strategy             string
 	Engine               string

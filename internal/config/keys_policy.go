@@ -53,6 +53,8 @@ func compactKeys() []*key {
 			zero: "their number is no reason", policy: func(p *Policy) any { return &p.Compact.DeleteFileThreshold }},
 		{name: "compact.delete_ratio_threshold", doc: "This share of deleted rows makes a data file a candidate.", def: "0.3", low: "0.0001", high: "1",
 			policy: func(p *Policy) any { return &p.Compact.DeleteRatioThreshold }},
+		{name: "compact.rewrite_deletes", doc: "Merge the position deletes that stay into fewer files, or into deletion vectors from format version 3 on.", def: "false",
+			policy: func(p *Policy) any { return &p.Compact.RewriteDeletes }},
 		{name: keyMaxGroup, doc: "The most input one group of files may have.", def: "100GiB", low: "1KiB", high: "1TiB",
 			policy: func(p *Policy) any { return &p.Compact.MaxGroupSize }},
 		{name: "compact.strategy", doc: "How files are chosen and put together.", def: "binpack", enum: []string{"binpack"},

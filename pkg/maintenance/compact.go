@@ -35,7 +35,10 @@ type CompactOptions struct {
 	DryRun     bool          // plan only: no claim, no write
 	Verify     bool          // re-read inputs and outputs before each commit
 	OnConflict OnConflict    // empty: ConflictFails
-	When       CompactWhen   // thresholds below which there is nothing to do
+	// RewriteDeletes merges the position deletes that stay into fewer files, or
+	// into deletion vectors from format version 3 on, after the rewrite.
+	RewriteDeletes bool
+	When           CompactWhen // thresholds below which there is nothing to do
 }
 
 // Compact rewrites the small data files of a table, round by round, each round
@@ -113,8 +116,9 @@ func (c *compaction) run(ctx context.Context, tbl *table.Table) error {
 		}
 	}
 	c.describePlan(plan)
+	deletes := c.deleteFiles(tbl, plan)
 	switch {
-	case len(plan.Groups) == 0:
+	case len(plan.Groups) == 0 && deletes == 0:
 		return c.nothing(plan)
 	case !c.o.When.reached(liveOf(plan.Live)):
 		c.rep.Status, c.rep.Reason = StatusNothing, c.o.When.describe(liveOf(plan.Live))
@@ -127,7 +131,11 @@ func (c *compaction) run(ctx context.Context, tbl *table.Table) error {
 	if c.o.DryRun {
 		c.rep.Status = StatusPlanned
 		c.rep.Plan = planReport(plan, estimate(plan.Groups, c.o.MaxHold))
+		c.rep.Plan.DeleteFiles = deletes
 		c.rep.Reason = fmt.Sprintf("would rewrite %d groups", len(plan.Groups))
+		if deletes > 0 {
+			c.rep.Reason += fmt.Sprintf(" and remove or replace %d delete files", deletes)
+		}
 
 		return nil
 	}
@@ -169,32 +177,31 @@ func (c *compaction) nothing(plan *rewrite.Plan) error {
 // rounds works until the plan is empty, a round fails, or max_rounds is
 // reached.
 func (c *compaction) rounds(ctx context.Context) error {
-	for n := 1; len(c.plan.Groups) > 0; n++ {
+	n := 1
+	for ; len(c.plan.Groups) > 0; n++ {
 		if c.o.MaxRounds > 0 && n > c.o.MaxRounds {
 			c.rep.GroupsLeft = len(c.plan.Groups)
 
-			break
+			return c.finish()
 		}
 		if ctx.Err() != nil {
 			return fmt.Errorf("before round %d: %w", n, context.Cause(ctx))
 		}
-		if err := c.round(ctx, n); err != nil {
+		if err := c.round(ctx, n, c.attempt); err != nil {
 			c.rep.GroupsLeft = len(c.plan.Groups)
 
 			return fmt.Errorf("round %d: %w", n, err)
 		}
+	}
+	if err := c.deleteRounds(ctx, n); err != nil {
+		return err
 	}
 
 	return c.finish()
 }
 
 func (c *compaction) finish() error {
-	committed := 0
-	for _, r := range c.rep.Rounds {
-		if r.SnapshotID != nil {
-			committed++
-		}
-	}
+	committed := c.committed()
 	c.rep.Status = StatusDone
 	c.rep.Reason = fmt.Sprintf("%d of %d groups rewritten in %d commits", c.rep.done(), c.rep.Groups, committed)
 	if committed == 0 && len(c.rep.Failed)+len(c.rep.Refused) == 0 {
@@ -203,6 +210,12 @@ func (c *compaction) finish() error {
 		if c.plan.Reason != "" {
 			c.rep.Reason = c.plan.Reason
 		}
+	}
+	if c.rep.DeletesRemoved > 0 {
+		c.rep.Reason += fmt.Sprintf("; %d delete files removed", c.rep.DeletesRemoved)
+	}
+	if c.rep.DeletesAdded > 0 {
+		c.rep.Reason += fmt.Sprintf(", %d written", c.rep.DeletesAdded)
 	}
 	if c.rep.GroupsLeft > 0 {
 		c.rep.Reason += fmt.Sprintf("; %d groups left after max_rounds %d", c.rep.GroupsLeft, c.o.MaxRounds)
@@ -217,6 +230,18 @@ func (c *compaction) finish() error {
 	}
 
 	return nil
+}
+
+// committed is how many rounds ended with a commit.
+func (c *compaction) committed() int {
+	n := 0
+	for _, r := range c.rep.Rounds {
+		if r.SnapshotID != nil {
+			n++
+		}
+	}
+
+	return n
 }
 
 func (s StepReport) done() int {

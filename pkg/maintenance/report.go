@@ -74,6 +74,7 @@ type StepReport struct {
 	Rewritten      Change           `json:"rewritten"`
 	Engines        []EngineUse      `json:"engines,omitempty"`
 	DeletesRemoved int              `json:"delete_files_removed"`
+	DeletesAdded   int              `json:"delete_files_written,omitempty"`
 	GroupsLeft     int              `json:"groups_left"`
 	SmallFilesLeft *int             `json:"small_files_left,omitempty"` // live data files below the minimum size after a compaction
 	Refused        []Refusal        `json:"refused,omitempty"`
@@ -190,6 +191,7 @@ type PlanReport struct {
 	SnapshotID      int64       `json:"snapshot"`
 	EstimatedRounds int         `json:"estimated_rounds"`
 	Groups          []GroupPlan `json:"groups"`
+	DeleteFiles     int         `json:"delete_files,omitempty"` // to be removed or replaced beside the groups
 }
 
 // GroupPlan is one planned group.

@@ -39,13 +39,16 @@ func (m *Maintainer) underClaim(ctx context.Context, ident table.Identifier, n i
 	return lostOr(ctx, claim, err)
 }
 
+// roundAttempt is the work of one round: load, prepare, prove and commit once.
+type roundAttempt func(ctx context.Context, claim Claim, n int, rep *RoundReport) error
+
 // round is one claim and at most one commit. It returns after the claim was
 // released, whatever happened.
-func (c *compaction) round(ctx context.Context, n int) error {
+func (c *compaction) round(ctx context.Context, n int, attempt roundAttempt) error {
 	work := func(ctx context.Context, claim Claim, rep *RoundReport) error {
-		for attempt := 0; ; attempt++ {
-			err := c.attempt(ctx, claim, n, rep)
-			if err == nil || c.o.OnConflict != ConflictReplans || !errors.Is(err, ErrConflict) || attempt >= maxReplans {
+		for tries := 0; ; tries++ {
+			err := attempt(ctx, claim, n, rep)
+			if err == nil || c.o.OnConflict != ConflictReplans || !errors.Is(err, ErrConflict) || tries >= maxReplans {
 				return err
 			}
 			c.m.Log.Warn().Err(err).Str("table", identString(c.ident)).Msg("conflict, planning the round anew")

@@ -19,7 +19,7 @@ type deadDeletes struct {
 }
 
 // find returns the deletes that applied to a rewritten file and apply to none
-// that stays. Outputs need no look: their data sequence number is that of the
+// that stays, and those that applied to no file before. Outputs need no look: their data sequence number is that of the
 // snapshot, no delete in it is newer, and their paths are in no delete.
 //
 // A delete for a whole partition is judged by what it says: its file is read,
@@ -56,6 +56,8 @@ func (d *deadDeletes) find(ctx context.Context) ([]iceberg.DataFile, error) {
 			dead = append(dead, e.file)
 		}
 	}
+
+	dead = append(dead, set.dangling...)
 
 	return dead, d.prove(ctx, dead)
 }

@@ -81,7 +81,10 @@ type fileSet struct {
 	deletes *deleteIndex
 	// misplaced has the data files that a delete file of another partition names,
 	// and that delete file.
-	misplaced map[string]string
+	misplaced  map[string]string
+	misplacing map[string]bool // such delete files
+	// dangling are delete files that apply to no live data file.
+	dangling []iceberg.DataFile
 }
 
 // loadFiles reads the live files of a snapshot, in manifest order.
@@ -115,7 +118,11 @@ func loadFiles(ctx context.Context, tbl *table.Table, snap *table.Snapshot, cach
 		return nil, err
 	}
 
-	return set, set.findMisplaced(whole, fs, cache)
+	if err := set.findMisplaced(whole, fs, cache); err != nil {
+		return nil, err
+	}
+
+	return set, set.findDangling()
 }
 
 func newFileSet(meta table.Metadata, parsed [][]*entry) (*fileSet, error) {

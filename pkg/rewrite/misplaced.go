@@ -21,7 +21,7 @@ import (
 // not rule out that it reaches beyond its partition; each file is read once for
 // all rounds.
 func (s *fileSet) findMisplaced(ctx context.Context, storage iceio.IO, cache *manifestCache) error {
-	s.misplaced = make(map[string]string)
+	s.misplaced, s.misplacing = make(map[string]string), make(map[string]bool)
 	scopes := make([]string, len(s.data))
 	for i, data := range s.data {
 		scopes[i] = scope(data)
@@ -37,6 +37,7 @@ func (s *fileSet) findMisplaced(ctx context.Context, storage iceio.IO, cache *ma
 		for _, path := range named {
 			if data := s.byPath[path]; data != nil && scope(data) != scope(e) && e.seq >= data.seq {
 				s.misplaced[path] = e.path()
+				s.misplacing[e.path()] = true
 			}
 		}
 	}

@@ -24,6 +24,9 @@ type Plan struct {
 	Refused []Refusal
 	// Reason says in words why Groups is empty; empty otherwise.
 	Reason string
+	// Dangling are delete files that apply to no data file. They go with the next
+	// rewrite that is committed, or alone through StageDeletes.
+	Dangling []iceberg.DataFile
 	// Live describes the whole table.
 	Live Totals
 
@@ -161,7 +164,7 @@ func (p *Plan) load(ctx context.Context, tbl *table.Table) error {
 	if err != nil {
 		return err
 	}
-	p.set = set
+	p.set, p.Dangling = set, set.dangling
 	p.Live = totals(set, p.options)
 
 	return nil
