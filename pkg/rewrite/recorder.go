@@ -106,6 +106,17 @@ func (r *recorder) forget() {
 	r.bytes.Store(0)
 }
 
+// undo removes what was written of a group, which begins anew.
+func (r *recorder) undo(ctx context.Context, tbl *table.Table, res *Result) error {
+	res.Outputs, res.RowsOut, res.BytesOut = nil, 0, 0
+	if err := removeAll(ctx, tbl, r.paths()); err != nil {
+		return err
+	}
+	r.forget()
+
+	return nil
+}
+
 // fail remembers the first error and returns its argument.
 func (r *recorder) fail(err error) error {
 	r.mu.Lock()

@@ -192,13 +192,8 @@ func (r *Rewriter) trySplice(ctx context.Context, tbl *table.Table, rec *recorde
 		return false, err
 	}
 	res.Engine = Engine{Name: EngineGeneral, Reason: string(why.Rule), Detail: why.Detail}
-	res.Outputs, res.RowsOut, res.BytesOut = nil, 0, 0
-	if err := removeAll(ctx, tbl, rec.paths()); err != nil {
-		return false, err
-	}
-	rec.forget()
 
-	return false, nil
+	return false, rec.undo(ctx, tbl, res)
 }
 
 // general decodes and encodes the group.

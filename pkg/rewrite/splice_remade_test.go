@@ -1,6 +1,7 @@
 package rewrite
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -141,4 +142,22 @@ func TestFilesOfAnOldSpecAreSplicedIntoATableWithoutPartitions(t *testing.T) {
 	require.Len(t, res.Outputs, 1)
 	assert.Empty(t, res.Outputs[0].Partition())
 	assert.EqualValues(t, current.ID(), res.Outputs[0].SpecID())
+}
+
+func TestFilesThatRequireMoreThanOthersGoTogether(t *testing.T) {
+	sc := iceberg.NewSchema(0, iceberg.NestedField{ID: 1, Name: "id", Type: iceberg.PrimitiveTypes.Int64},
+		iceberg.NestedField{ID: 2, Name: "l", Type: &iceberg.ListType{ElementID: 3, Element: iceberg.PrimitiveTypes.String}})
+	e := newEnv(t, sc, *iceberg.UnpartitionedSpec, nil)
+	for i, nullable := range []bool{false, true, false} {
+		id, element := stored(1, "id", arrow.PrimitiveTypes.Int64), stored(3, "element", arrow.BinaryTypes.String)
+		id.Nullable, element.Nullable = nullable, nullable
+		rows := []string{fmt.Sprintf(`{"id":%d,"l":["a","b"]}`, i), fmt.Sprintf(`{"id":%d,"l":[]}`, 10+i), fmt.Sprintf(`{"id":%d,"l":null}`, 20+i)}
+		if nullable {
+			rows = append(rows, `{"id":null,"l":[null,"c"]}`)
+		}
+		e.addFile(foreignFile{fields: []arrow.Field{id, stored(2, "l", arrow.ListOfField(element))}, rows: rows})
+	}
+	res := e.splicedLikeGeneral()
+	assert.EqualValues(t, 10, res.RowsOut)
+	assert.Len(t, res.created, 1, "what was begun is gone")
 }

@@ -39,7 +39,13 @@ func (s *spliceRun) openOutput(u spliceUnit) error {
 		return err
 	}
 	s.open = &spliceOutput{path: path, file: file}
-	if s.open.writer, err = splice.NewWriter(file, u.File.Layout, s.opts); err != nil {
+	columns := u.File.Layout
+	if s.loose {
+		if columns, err = columns.Loose(s.schema); err != nil {
+			return fmt.Errorf("output %s: %w", path, err)
+		}
+	}
+	if s.open.writer, err = splice.NewWriter(file, columns, s.opts); err != nil {
 		return fmt.Errorf("output %s: %w", path, err)
 	}
 

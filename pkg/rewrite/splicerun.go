@@ -18,6 +18,7 @@ import (
 	"compactor/pkg/rewrite/splice/codec"
 	"compactor/pkg/rewrite/splice/column"
 	"compactor/pkg/rewrite/splice/format"
+	"compactor/pkg/rewrite/splice/layout"
 	"compactor/pkg/rewrite/splice/refuse"
 )
 
@@ -49,6 +50,7 @@ type spliceRun struct {
 	rowGroup int64 // bytes
 	rowLimit int64
 	reader   *spliceReader
+	loose    bool // outputs have columns as optional as the table has them
 
 	open  *spliceOutput
 	units []spliceUnit // of the row group that is being put together
@@ -74,13 +76,31 @@ func (r *Rewriter) spliceGroup(ctx context.Context, tbl *table.Table, rec *recor
 		defer r.memory.Release(share)
 		budget = share * livePercent / 100
 	}
-	run := &spliceRun{rewriter: r, tbl: tbl, group: res.Group, fs: rec, rowGroup: (budget - spliceSlack) / spliceParts}
-	if err := run.prepare(ctx); err != nil {
+	run := spliceRun{rewriter: r, tbl: tbl, group: res.Group, fs: rec, rowGroup: (budget - spliceSlack) / spliceParts}
+	first := run
+	err := first.all(ctx, res)
+	why := notSpliced(err)
+	if why == nil || why.Rule != layout.RuleDifferent || ctx.Err() != nil || rec.failure() != nil {
 		return err
 	}
-	defer run.abandon()
+	// The first file requires a column that a later one does not, or the like. The
+	// form that the table asks for has room for both.
+	if err := rec.undo(ctx, tbl, res); err != nil {
+		return err
+	}
+	run.loose = true
 
-	return run.write(ctx, res)
+	return run.all(ctx, res)
+}
+
+// all does the group from its start to its end.
+func (s *spliceRun) all(ctx context.Context, res *Result) error {
+	if err := s.prepare(ctx); err != nil {
+		return err
+	}
+	defer s.abandon()
+
+	return s.write(ctx, res)
 }
 
 func (s *spliceRun) prepare(ctx context.Context) error {
