@@ -27,6 +27,7 @@ type inspection struct {
 	ExitCode int               `json:"exit_code"`
 	Tables   []inspect.Health  `json:"tables"`
 	Failed   []inspect.Failure `json:"failed,omitempty"`
+	Error    string            `json:"error,omitempty"` // why there is no page
 }
 
 func inspectCommand(env environment) *cli.Command {
@@ -116,7 +117,18 @@ func inspectTables(c *cli.Context, env environment) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(look.write(env.stdout, doc), look.writePage(doc)); err != nil {
+	if err := look.writePage(doc); err != nil {
+		doc.Error, doc.ExitCode = err.Error(), exitCode(worst([]error{outcome, err}))
+		if err := look.write(env.stdout, doc); err != nil {
+			return errors.Join(outcome, err)
+		}
+		if o.format == outputJSON {
+			return &reportedError{errors.Join(outcome, err)} // The one document has it.
+		}
+
+		return errors.Join(outcome, err)
+	}
+	if err := look.write(env.stdout, doc); err != nil {
 		return errors.Join(outcome, err)
 	}
 	if outcome != nil {

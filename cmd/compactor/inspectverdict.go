@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/rs/zerolog"
 
 	"compactor/pkg/inspect"
 	"compactor/pkg/maintenance"
@@ -52,7 +53,7 @@ func (t target) verdict(step string, h inspect.Health, now time.Time) (due bool,
 			return false, fmt.Sprintf("the policy asks for it from %d manifests on, there are %d", n, h.Manifests.Count)
 		}
 
-		return h.Manifests.Small > 2, fmt.Sprintf("%d of %d manifests are small", h.Manifests.Small, h.Manifests.Count)
+		return manifestVerdict(h.Manifests)
 	case maintenance.StepExpire:
 		p := t.policy.Expire
 		n, refs, err := maintenance.Expirable(t.table.Metadata(), maintenance.ExpireOptions{OlderThan: time.Duration(p.OlderThan), RetainLast: p.RetainLast}, now)
@@ -78,6 +79,18 @@ func (t target) compactVerdict(h inspect.Health, saved int64) (due bool, reason 
 	return true, fmt.Sprintf("about %d files fewer, %.1f %% of the rows deleted", saved, 100*h.Deletes.Share)
 }
 
+// leastManifests are so many small manifests that merging them may save two.
+const leastManifests = 3
+
+func manifestVerdict(m inspect.Manifests) (due bool, reason string) {
+	reason = fmt.Sprintf("%d of %d manifests are small", m.Small, m.Count)
+	if m.Small < leastManifests {
+		return false, fmt.Sprintf("%s, merging begins at %d", reason, leastManifests)
+	}
+
+	return true, reason
+}
+
 // orphanVerdict goes by the estimate, where one was asked for.
 func orphanVerdict(o *inspect.Orphans) (due bool, reason string) {
 	switch {
@@ -95,7 +108,9 @@ func orphanVerdict(o *inspect.Orphans) (due bool, reason string) {
 // share does not count.
 func (i inspector) estimateOrphans(ctx context.Context, on target) (*inspect.Orphans, error) {
 	p := on.policy.Orphans
-	rep, err := i.maintainer(nil).Orphans(ctx, on.table, maintenance.OrphanOptions{
+	m := i.maintainer(nil)
+	m.Log = m.Log.Level(zerolog.WarnLevel) // A look is no step whose beginning wants a line.
+	rep, err := m.Orphans(ctx, on.table, maintenance.OrphanOptions{
 		OlderThan: time.Duration(p.OlderThan), MaxShare: 1, OverrideDeleteDisabled: i.cfg.Storage.OverrideDeleteDisabled,
 		Memory: i.memory, DryRun: true,
 	})

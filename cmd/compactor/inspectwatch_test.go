@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -171,7 +173,7 @@ func TestInspectRefusesItsFlags(t *testing.T) {
 	dir := t.TempDir()
 	config, _ := sampleTable(t)
 	require.NoError(t, unix.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
-	require.NoError(t, os.Symlink(os.DevNull, filepath.Join(dir, "link")))
+	require.NoError(t, os.Symlink(filepath.Join(dir, "pipe"), filepath.Join(dir, "link")))
 	w := &world{t: t, env: map[string]string{}}
 	for _, c := range []struct {
 		args []string
@@ -194,9 +196,9 @@ func TestInspectRefusesItsFlags(t *testing.T) {
 		require.Contains(t, r.stderr, c.says)
 		require.Empty(t, r.stdout)
 	}
-	info, err := os.Stat(os.DevNull)
+	info, err := os.Stat(filepath.Join(dir, "pipe"))
 	require.NoError(t, err)
-	require.NotZero(t, info.Mode()&os.ModeDevice, "what a link leads to is not replaced")
+	require.NotZero(t, info.Mode()&os.ModeNamedPipe, "what a link leads to is not replaced")
 
 	target, link := filepath.Join(dir, "target.html"), filepath.Join(dir, "page.html")
 	require.NoError(t, os.WriteFile(target, nil, 0o600))
@@ -205,4 +207,40 @@ func TestInspectRefusesItsFlags(t *testing.T) {
 	text, err := os.ReadFile(target)
 	require.NoError(t, err)
 	require.Contains(t, string(text), "watched.events")
+}
+
+// A page that cannot be written is a failure, the result is there all the same,
+// and JSON is one document.
+func TestAPageThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	config, _ := sampleTable(t)
+	dir := t.TempDir()
+	w := &world{t: t, env: map[string]string{}}
+	args := []string{"inspect", "--config", config, "--html", filepath.Join("/proc", "page.html"), "watched.events"}
+	r := w.compactor(args...)
+	require.Equal(t, 1, r.code)
+	require.Contains(t, r.stdout, "6 files, ")
+	require.Contains(t, r.stderr, "write /proc/page.html: ")
+	r = w.compactor(append(args, "-o", "json")...)
+	require.Equal(t, 1, r.code)
+	dec := json.NewDecoder(strings.NewReader(r.stdout))
+	var doc inspection
+	require.NoError(t, dec.Decode(&doc))
+	require.False(t, dec.More(), "one document")
+	require.Equal(t, []any{1, int64(6)}, []any{doc.ExitCode, doc.Tables[0].Data.Files})
+	require.Contains(t, doc.Error, "write /proc/page.html: ")
+
+	path := filepath.Join(dir, "page.html")
+	require.NoError(t, os.WriteFile(path, []byte("old"), 0o600))
+	require.ErrorIs(t, replaceFile(path, func(w io.Writer) error {
+		_, err := io.WriteString(w, strings.Repeat("half a page", 1000))
+
+		return errors.Join(err, errors.New("disk full"), os.ErrInvalid)
+	}), os.ErrInvalid)
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "old", string(text))
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, left, 1, "what was begun is removed")
 }
