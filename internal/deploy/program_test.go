@@ -52,14 +52,13 @@ func cached(t *testing.T, variable string) string {
 	return out
 }
 
-// program builds the program once for all tests.
+// programDir holds the program; TestMain makes and removes it.
+const programDir = "DEPLOY_PROGRAM_DIR"
+
+// program builds the program once for all tests that ask for it.
 var program = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "compactor-deploy-")
-	if err != nil {
-		return "", err
-	}
-	bin := filepath.Join(dir, "compactor")
-	build := exec.Command("go", "build", "-o", bin, "./cmd/compactor")
+	bin := filepath.Join(os.Getenv(programDir), "compactor")
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", bin, "./cmd/compactor")
 	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 	out, err := build.CombinedOutput()
 	if err != nil {
@@ -70,10 +69,15 @@ var program = sync.OnceValues(func() (string, error) {
 })
 
 func TestMain(m *testing.M) {
-	status := m.Run()
-	if bin, err := program(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(bin))
+	dir, err := os.MkdirTemp("", "compactor-deploy-")
+	if err == nil {
+		err = os.Setenv(programDir, dir)
 	}
+	if err != nil {
+		panic(err)
+	}
+	status := m.Run()
+	_ = os.RemoveAll(dir)
 	os.Exit(status) //nolint:forbidigo // The end of the test program.
 }
 
