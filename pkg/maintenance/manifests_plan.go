@@ -9,6 +9,8 @@ import (
 
 	"github.com/apache/iceberg-go"
 	"github.com/apache/iceberg-go/table"
+
+	"compactor/pkg/rewrite"
 )
 
 // A manifest below smallManifest of the target is worth merging. A merge that
@@ -58,13 +60,22 @@ func planManifests(ctx context.Context, tbl *table.Table, target int64) (manifes
 		content iceberg.ManifestContent
 	}
 	small := map[kind][]iceberg.ManifestFile{}
+	left := 0
 	for _, m := range manifests {
-		if float64(m.Length()) < smallManifest*float64(target) && mergeable(tbl, m) {
+		if float64(m.Length()) >= smallManifest*float64(target) {
+			continue
+		}
+		if !mergeable(tbl, m) {
+			left++
+		} else {
 			k := kind{int(m.PartitionSpecID()), m.ManifestContent()}
 			small[k] = append(small[k], m)
 		}
 	}
 	plan := manifestPlan{total: len(manifests), reason: fmt.Sprintf("the %d manifests are few or large enough", len(manifests))}
+	if left > 0 {
+		plan.reason += fmt.Sprintf("; %d cannot be written again as they are", left)
+	}
 	taken := map[string]bool{}
 	for k, list := range small {
 		g := manifestGroup{spec: k.spec, content: k.content, manifests: list}
@@ -108,11 +119,12 @@ func (g *manifestGroup) measure(target int64) {
 }
 
 // mergeable leaves manifests alone that cannot be written again as they are:
-// encrypted ones, and those of a spec with a partition field whose column the
+// encrypted ones, those of a spec for which none can be written, such as one of
+// two decimals, and those of a spec with a partition field whose column the
 // current schema lacks, as its values would be dropped.
 func mergeable(tbl *table.Table, m iceberg.ManifestFile) bool {
 	spec := tbl.Metadata().PartitionSpecByID(int(m.PartitionSpecID()))
-	if spec == nil || len(m.KeyMetadata()) > 0 {
+	if spec == nil || len(m.KeyMetadata()) > 0 || rewrite.UnwritableSpec(tbl.Schema(), *spec) != "" {
 		return false
 	}
 

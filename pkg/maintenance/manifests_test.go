@@ -179,3 +179,24 @@ func digestOf(t *testing.T, tbl *table.Table) digest {
 
 	return d
 }
+
+// Manifests of a spec with two decimals can be read and not written.
+func TestManifestsThatCannotBeWrittenAgainAreLeft(t *testing.T) {
+	sc := iceberg.NewSchema(0,
+		iceberg.NestedField{ID: 1, Name: "a", Type: iceberg.DecimalTypeOf(9, 2)},
+		iceberg.NestedField{ID: 2, Name: "b", Type: iceberg.DecimalTypeOf(18, 4)})
+	for name, c := range map[string]struct {
+		second iceberg.Transform
+		want   bool
+	}{"two decimals": {iceberg.IdentityTransform{}, false}, "a decimal and its bucket": {iceberg.BucketTransform{NumBuckets: 4}, true}} {
+		t.Run(name, func(t *testing.T) {
+			spec := iceberg.NewPartitionSpec(
+				iceberg.PartitionField{SourceIDs: []int{1}, FieldID: 1000, Name: "x", Transform: iceberg.IdentityTransform{}},
+				iceberg.PartitionField{SourceIDs: []int{2}, FieldID: 1001, Name: "y", Transform: c.second})
+			meta, err := table.NewMetadata(sc, &spec, table.UnsortedSortOrder, "file:///nowhere", nil)
+			require.NoError(t, err)
+			tbl := table.New(table.Identifier{"db", "t"}, meta, "", nil, nil)
+			require.Equal(t, c.want, mergeable(tbl, iceberg.NewManifestFile(2, "m.avro", 100, int32(spec.ID()), 1).Build()))
+		})
+	}
+}

@@ -18,8 +18,9 @@ import (
 //
 // Left are: what names a live data file, even one to which it does not apply;
 // position deletes that name files of another partition, because readers
-// disagree about them; and what cannot be told apart by its path.
-func (s *fileSet) findDangling() error {
+// disagree about them; what cannot be told apart by its path; and files of a
+// spec for which no manifest can be written, as one would have to be.
+func (s *fileSet) findDangling(tbl *table.Table) error {
 	applies := make(map[*entry]bool)
 	for _, data := range s.data {
 		a, err := s.deletes.forFile(data)
@@ -35,6 +36,10 @@ func (s *fileSet) findDangling() error {
 		once[removalKey(e)]++
 	}
 	for _, e := range s.deletes.all {
+		spec := tbl.Metadata().PartitionSpecByID(e.spec())
+		if spec == nil || UnwritableSpec(tbl.Schema(), *spec) != "" {
+			continue
+		}
 		if !applies[e] && !s.namesLive(e) && once[removalKey(e)] == 1 {
 			s.dangling = append(s.dangling, e.file)
 		}

@@ -61,7 +61,7 @@ func (p *Plan) deleteScopes(tbl *table.Table) []*deleteScope {
 // mergeable says whether a merge makes the deletes of a partition fewer, and
 // whether it may be done.
 func (p *Plan) mergeable(tbl *table.Table, s *deleteScope, spec iceberg.PartitionSpec) bool {
-	if hasUnknownTransform(spec) || unwritableSpec(spec) != "" || severalDecimals(tbl.Schema(), spec) != "" {
+	if UnwritableSpec(tbl.Schema(), spec) != "" {
 		return false
 	}
 	for _, data := range s.data {

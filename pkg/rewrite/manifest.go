@@ -122,7 +122,7 @@ func loadFiles(ctx context.Context, tbl *table.Table, snap *table.Snapshot, cach
 		return nil, err
 	}
 
-	return set, set.findDangling()
+	return set, set.findDangling(tbl)
 }
 
 func newFileSet(meta table.Metadata, parsed [][]*entry) (*fileSet, error) {

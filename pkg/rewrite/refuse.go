@@ -24,9 +24,6 @@ func refuseTable(tbl *table.Table) (Refusal, bool) {
 	case props[encryptionKeyProperty] != "" || hasEncryptionKeys(tbl.Metadata()):
 		return refuse("encrypted table: encrypted files can be neither read nor written")
 	}
-	if spec := tbl.Spec(); hasUnknownTransform(spec) {
-		return refuse(fmt.Sprintf("partition spec %d uses a transform this version does not know", spec.ID()))
-	}
 	if format := props.Get(table.WriteFormatDefaultKey, table.WriteFormatDefaultDefault); format != "parquet" {
 		return refuse(fmt.Sprintf("table asks for %s files; only parquet can be written", format))
 	}
@@ -66,8 +63,13 @@ func refuseFile(tbl *table.Table, c candidate) string {
 		return fmt.Sprintf("%s data files cannot be read", c.file.FileFormat())
 	case len(c.file.KeyMetadata()) > 0:
 		return "encrypted data file"
-	case tbl.Metadata().PartitionSpecByID(c.spec()) == nil:
+	}
+	spec := tbl.Metadata().PartitionSpecByID(c.spec())
+	if spec == nil {
 		return fmt.Sprintf("partition spec %d is not in the table metadata", c.spec())
+	}
+	if reason := UnwritableSpec(tbl.Schema(), *spec); reason != "" { // its manifest has to be written without it
+		return reason
 	}
 	if c.misplaced != "" {
 		return fmt.Sprintf("delete file %s names it and is of another partition: some readers apply it and some do not", c.misplaced)

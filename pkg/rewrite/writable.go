@@ -35,11 +35,20 @@ func unwritable(tbl *table.Table) string {
 		}
 	}
 
-	if reason := unwritableSpec(tbl.Spec()); reason != "" {
+	return UnwritableSpec(tbl.Schema(), tbl.Spec())
+}
+
+// UnwritableSpec names the reason why iceberg-go can write no manifest of a
+// partition spec, or nothing.
+func UnwritableSpec(sc *iceberg.Schema, spec iceberg.PartitionSpec) string {
+	if hasUnknownTransform(spec) {
+		return fmt.Sprintf("partition spec %d uses a transform this version does not know", spec.ID())
+	}
+	if reason := unwritableNames(spec); reason != "" {
 		return reason
 	}
 
-	return severalDecimals(tbl.Schema(), tbl.Spec())
+	return severalDecimals(sc, spec)
 }
 
 // severalDecimals looks for two decimal values in a partition: iceberg-go gives
@@ -64,9 +73,9 @@ func severalDecimals(sc *iceberg.Schema, spec iceberg.PartitionSpec) string {
 	return ""
 }
 
-// unwritableSpec looks for partition fields whose name cannot stand in the
+// unwritableNames looks for partition fields whose name cannot stand in the
 // schema of a manifest, which takes letters, digits and underscores.
-func unwritableSpec(spec iceberg.PartitionSpec) string {
+func unwritableNames(spec iceberg.PartitionSpec) string {
 	for _, field := range spec.Fields() {
 		for i, r := range field.Name {
 			letter := r == '_' || (r >= 'a' && r <= 'z') || (r >= 'A' && r <= 'Z')

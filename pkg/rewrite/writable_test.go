@@ -76,6 +76,12 @@ func TestTwoDecimalsInAPartitionAreRefused(t *testing.T) {
 	require.Error(t, err, "when iceberg-go can write such manifests, the refusal may go")
 	one := iceberg.NewPartitionSpec(field(1, "x", iceberg.IdentityTransform{}), field(2, "y", iceberg.BucketTransform{NumBuckets: 4}))
 	assert.Empty(t, severalDecimals(sc, one))
+
+	// Files of such a spec stay also when the table has another one by now: a
+	// manifest of theirs would have to be written without them.
+	b, err := iceberg.NewDataFileBuilder(two, iceberg.EntryContentData, "old", iceberg.ParquetFile, map[int]any{1001: nil, 1002: nil}, nil, nil, 1, 1)
+	require.NoError(t, err)
+	assert.Contains(t, refuseFile(e.load(), candidate{entry: &entry{file: b.Build()}}), "x and y are both decimals")
 }
 
 func TestUnknownTransformsAreRefused(t *testing.T) {
