@@ -83,7 +83,7 @@ existingSecret: ""
 serviceAccount: {create: false, name: maintenance}
 networkPolicy: {enabled: false}
 config:
-  defaults: {compact: {target_file_size: 64MiB}}
+  defaults: {compact: {target_file_size: 64MiB, when_small_files: 12000000}}
 jobs:
   - {name: hourly, schedule: "@hourly", args: [compact, "stream.*"], resources: {limits: {memory: 4Gi}}, timeZone: Europe/Berlin}
   - {name: weekly, schedule: "0 3 * * 0", args: [orphans, --all], suspend: true}
@@ -93,6 +93,7 @@ jobs:
 	require.Empty(t, of[*corev1.ServiceAccount](all))
 	require.Empty(t, of[*networkingv1.NetworkPolicy](all))
 	require.Contains(t, of[*corev1.ConfigMap](all)[0].Data["compactor.yaml"], "target_file_size: 64MiB")
+	require.Contains(t, of[*corev1.ConfigMap](all)[0].Data["compactor.yaml"], "when_small_files: 12000000", "large numbers stay as they are written")
 	jobs := of[*batchv1.CronJob](all)
 	require.Len(t, jobs, 2)
 	require.Equal(t, []string{"lake-compactor-hourly", "lake-compactor-weekly"}, []string{jobs[0].Name, jobs[1].Name})
