@@ -161,3 +161,38 @@ func TestFilesThatRequireMoreThanOthersGoTogether(t *testing.T) {
 	assert.EqualValues(t, 10, res.RowsOut)
 	assert.Len(t, res.created, 1, "what was begun is gone")
 }
+
+func TestColumnsAreNamedAsTheGeneralEngineNamesThem(t *testing.T) {
+	p := iceberg.PrimitiveTypes
+	sc := iceberg.NewSchema(0,
+		iceberg.NestedField{ID: 1, Name: "a.b", Type: p.Int64},
+		iceberg.NestedField{ID: 2, Name: "9 lives", Type: p.String},
+		iceberg.NestedField{ID: 3, Name: "größe/x", Type: &iceberg.StructType{FieldList: []iceberg.NestedField{
+			{ID: 4, Name: "in.ner", Type: p.Float64},
+			{ID: 5, Name: "l-i", Type: &iceberg.ListType{ElementID: 6, Element: p.Bool}},
+			{ID: 7, Name: "m", Type: &iceberg.MapType{KeyID: 8, KeyType: p.String, ValueID: 9, ValueType: p.Date}},
+		}}},
+	)
+	e := newEnv(t, sc, *iceberg.UnpartitionedSpec, nil)
+	for i := range 3 {
+		e.appendJSON(fmt.Sprintf(`{"a.b":%d,"9 lives":"x","größe/x":{"in.ner":1.5,"l-i":[true],"m":[{"key":"k","value":"2024-01-01"}]}}`, i))
+	}
+	tbl, plan := e.load(), e.plan(PlanOptions{MinInputFiles: 2})
+	storage, err := tbl.FS(t.Context())
+	require.NoError(t, err)
+	var schemas []string
+	for _, engine := range []string{EngineGeneral, EngineSplice} {
+		res := rewriteWith(t, tbl, plan, Options{Engine: engine, Verify: true})[0]
+		require.Equal(t, engine, res.Engine.Name)
+		footer, err := footerOf(storage, res.Outputs[0])
+		require.NoError(t, err)
+		var text string
+		for i := range footer.Schema.NumColumns() {
+			c := footer.Schema.Column(i)
+			text += fmt.Sprintf("%s %d %s %s %d %d\n", c.Path(), c.SchemaNode().FieldID(), c.PhysicalType(), c.LogicalType(), c.MaxDefinitionLevel(), c.MaxRepetitionLevel())
+		}
+		schemas = append(schemas, text)
+	}
+	assert.Equal(t, schemas[0], schemas[1])
+	e.splicedLikeGeneral()
+}

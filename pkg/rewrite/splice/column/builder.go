@@ -178,7 +178,7 @@ func (b *builder) put(d done) {
 
 // add takes in one source.
 func (b *builder) add(i int, s Source) error {
-	before := b.rows + int64(b.pending.rows)
+	before, nulls := b.rows+int64(b.pending.rows), b.nulls+int64(b.pending.nulls)
 	b.fresh = true
 	if s.Decoded {
 		b.out.Counts.Decoded++
@@ -192,6 +192,24 @@ func (b *builder) add(i int, s Source) error {
 	}
 	if got := b.rows + int64(b.pending.rows) - before; got != s.Rows {
 		return fmt.Errorf("%w: %d rows in its pages, %d in its row group", page.ErrCorrupt, got, s.Rows)
+	}
+	if b.leaf.MaxRep > 0 && s.Chunk != nil {
+		return b.checkBounds(s, b.nulls+int64(b.pending.nulls)-nulls)
+	}
+
+	return nil
+}
+
+// checkBounds compares the nulls that were counted by the levels with the bounds:
+// values have bounds, unless all are NaN, and nothing but values has.
+func (b *builder) checkBounds(s Source, nulls int64) error {
+	var values int64
+	for i := range s.Chunk.Pages {
+		values += int64(s.Chunk.Pages[i].Values())
+	}
+	float := b.leaf.Type == format.Float || b.leaf.Type == format.Double
+	if empty := nulls == values; !s.Summary.Unknown && (empty == (s.Summary.Min != nil)) && (empty || !float) {
+		return fmt.Errorf("%w: %d nulls in %d values do not go with its bounds", page.ErrCorrupt, nulls, values)
 	}
 
 	return nil
