@@ -37,6 +37,9 @@ func (e *emitter) foundStruct(f iceberg.NestedField, t *iceberg.StructType, n *n
 	if n.leaf() || len(t.FieldList) == 0 {
 		return &refuse.Error{Rule: RulePhysical, Detail: f.Name}
 	}
+	if err := n.identified(); err != nil {
+		return err
+	}
 	e.group(format.SchemaElement{Name: f.Name, NumChildren: int32(len(t.FieldList))}, n.repetition(), f.ID)
 	e.within(f.Name, func() {
 		for _, inner := range t.FieldList {

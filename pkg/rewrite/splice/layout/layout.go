@@ -87,12 +87,8 @@ func Of(sc *iceberg.Schema, footer *format.FileMetaData) (*Layout, error) {
 			return nil, fmt.Errorf("%w: %d columns in a row group, %d in the schema", ErrCorrupt, n, leaves)
 		}
 	}
-	seen := make(map[int]bool)
-	for _, n := range root.children {
-		if n.id() < 0 || seen[n.id()] {
-			return nil, &refuse.Error{Rule: RuleNoIDs, Detail: n.element.Name}
-		}
-		seen[n.id()] = true
+	if err := root.identified(); err != nil {
+		return nil, err
 	}
 	l := &Layout{}
 	for _, f := range sc.Fields() {

@@ -54,6 +54,20 @@ func (n *node) child(id int) *node {
 	return nil
 }
 
+// identified refuses children that cannot be told by their ids: one without an
+// id would be taken for a column that was dropped.
+func (n *node) identified() error {
+	seen := make(map[int]bool)
+	for _, c := range n.children {
+		if c.id() < 0 || seen[c.id()] {
+			return &refuse.Error{Rule: RuleNoIDs, Detail: c.element.Name}
+		}
+		seen[c.id()] = true
+	}
+
+	return nil
+}
+
 // anyLeaf is a leaf column below the node.
 func (n *node) anyLeaf() int {
 	for !n.leaf() {
