@@ -39,6 +39,10 @@ func TestFilesAreRefusedUnderARule(t *testing.T) {
 
 	_, err := Of(sc, &format.FileMetaData{Schema: append(flat(id, group).Schema, element("other", 1, format.Optional, format.Int32))})
 	refused(t, err, RuleTwice)
+	inner := element("a", 0, format.Optional, format.Int32)
+	inner.FieldID = nil
+	_, err = Of(sc, &format.FileMetaData{Schema: append([]format.SchemaElement{{Name: "table", NumChildren: 2}}, id, group, inner)})
+	refused(t, err, RuleNoIDs) // taken for missing, its values would be lost
 	_, err = Of(sc, flat(element("id", 1, format.Optional, format.Double)))
 	refused(t, err, RulePhysical)
 	_, err = Of(iceberg.NewSchema(0, iceberg.NestedField{ID: 9, Name: "r", Type: p.Int64, Required: true}), flat(id))
