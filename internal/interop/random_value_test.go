@@ -132,8 +132,10 @@ func transforms(typ iceberg.Type) []iceberg.Transform {
 	bucket, identity := iceberg.BucketTransform{NumBuckets: 3}, iceberg.IdentityTransform{}
 	times := []iceberg.Transform{iceberg.YearTransform{}, iceberg.MonthTransform{}, iceberg.DayTransform{}}
 	switch typ.(type) {
-	case iceberg.Int32Type, iceberg.Int64Type, iceberg.DecimalType:
+	case iceberg.Int32Type, iceberg.Int64Type:
 		return []iceberg.Transform{identity, bucket, iceberg.TruncateTransform{Width: 10}}
+	case iceberg.DecimalType: // DuckDB ends with an internal error over truncated ones below zero
+		return []iceberg.Transform{identity, bucket}
 	case iceberg.StringType:
 		return []iceberg.Transform{identity, bucket, iceberg.TruncateTransform{Width: 3}}
 	case iceberg.DateType:

@@ -53,10 +53,9 @@ func formsOf(t iceberg.Type) []form {
 	case iceberg.BinaryType:
 		return plainForm(format.ByteArray, 0)
 	case iceberg.UUIDType:
-		f := plainForm(format.FixedLenByteArray, 16)
-		f[0].logical = format.LogicalType{Kind: format.LogicalUUID}
-
-		return f
+		// Sixteen bytes without the annotation are refused, as the general engine
+		// has to: one file is the same to both.
+		return []form{{typ: format.FixedLenByteArray, length: 16, logical: format.LogicalType{Kind: format.LogicalUUID}, converted: noConverted}}
 	case iceberg.FixedType:
 		return plainForm(format.FixedLenByteArray, int32(t.Len()))
 	case iceberg.DecimalType:
