@@ -107,7 +107,7 @@ func compactStep(c *cli.Context) (step, error) {
 			shown := newTasks(s.progress, on.shown)
 			defer shown.done()
 
-			return s.rewriter(shown.update, on.policy.Compact.Engine).Compact(ctx, on.table, o)
+			return on.rewriter(shown.update, on.policy.Compact.Engine).Compact(ctx, on.table, o)
 		},
 	}, nil
 }

@@ -70,7 +70,7 @@ func expireStep(c *cli.Context) step {
 		enabled: func(p config.Policy) bool { return p.Expire.Enabled },
 		run: func(ctx context.Context, on target) (maintenance.StepReport, error) {
 			p, s := on.policy.Expire, on.session
-			return s.maintainer(nil).Expire(ctx, on.table, maintenance.ExpireOptions{
+			return on.maintainer(nil).Expire(ctx, on.table, maintenance.ExpireOptions{
 				OlderThan: time.Duration(p.OlderThan), RetainLast: p.RetainLast, SnapshotIDs: ids,
 				KeepFiles: p.KeepFiles, CleanExpiredMetadata: p.CleanExpiredMetadata,
 				OverrideDeleteDisabled: s.cfg.Storage.OverrideDeleteDisabled, DryRun: dryRun,

@@ -108,7 +108,7 @@ func orphanVerdict(o *inspect.Orphans) (due bool, reason string) {
 // share does not count.
 func (i inspector) estimateOrphans(ctx context.Context, on target) (*inspect.Orphans, error) {
 	p := on.policy.Orphans
-	m := i.maintainer(nil)
+	m := on.maintainer(nil)
 	m.Log = m.Log.Level(zerolog.WarnLevel) // A look is no step whose beginning wants a line.
 	rep, err := m.Orphans(ctx, on.table, maintenance.OrphanOptions{
 		OlderThan: time.Duration(p.OlderThan), MaxShare: 1, OverrideDeleteDisabled: i.cfg.Storage.OverrideDeleteDisabled,

@@ -40,7 +40,7 @@ func manifestsStep(c *cli.Context) step {
 		enabled: func(p config.Policy) bool { return p.Manifests.Enabled },
 		run: func(ctx context.Context, on target) (maintenance.StepReport, error) {
 			s := on.session
-			return s.maintainer(nil).RewriteManifests(ctx, on.table, maintenance.ManifestsOptions{
+			return on.maintainer(nil).RewriteManifests(ctx, on.table, maintenance.ManifestsOptions{
 				TargetSize: int64(on.policy.Manifests.TargetSize), Memory: s.memory, DryRun: dryRun, When: on.whenManifests(),
 			})
 		},

@@ -108,7 +108,7 @@ func orphansStep(c *cli.Context) (step, error) {
 			opts.Memory, opts.Deletes = s.memory, s.deletes
 			opts.MaxHold, opts.MaxRounds = time.Duration(s.cfg.Claim.MaxHold), s.cfg.Claim.MaxRounds
 
-			return s.maintainer(nil).Orphans(ctx, on.table, opts)
+			return on.maintainer(nil).Orphans(ctx, on.table, opts)
 		},
 	}, nil
 }

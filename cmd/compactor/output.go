@@ -70,6 +70,11 @@ func writeFailure(w io.Writer, err error) error {
 
 // newLogger logs to stderr: for people on a terminal, as JSON lines elsewhere.
 func newLogger(c *cli.Context, env environment) (zerolog.Logger, error) {
+	return newLoggerOn(c, env, env.stderr)
+}
+
+// newLoggerOn is newLogger with the lines on their way to stderr going through out.
+func newLoggerOn(c *cli.Context, env environment, out io.Writer) (zerolog.Logger, error) {
 	level := zerolog.InfoLevel
 	if v, ok := lookup(c, "log-level"); ok {
 		parsed, err := zerolog.ParseLevel(v)
@@ -85,14 +90,14 @@ func newLogger(c *cli.Context, env environment) (zerolog.Logger, error) {
 	var w io.Writer
 	switch format {
 	case "", "auto":
-		w = env.stderr
+		w = out
 		if isTerminal(env.stderr) {
-			w = console(env)
+			w = console(env, out)
 		}
 	case "console":
-		w = console(env)
+		w = console(env, out)
 	case "json":
-		w = env.stderr
+		w = out
 	default:
 		return zerolog.Nop(), usagef("--log-format %q: use auto, console or json", format)
 	}
@@ -108,10 +113,17 @@ func (utcTime) Run(e *zerolog.Event, _ zerolog.Level, _ string) {
 	e.Str(zerolog.TimestampFieldName, time.Now().UTC().Format(time.RFC3339Nano))
 }
 
-func console(env environment) io.Writer {
+func console(env environment, out io.Writer) io.Writer {
 	_, noColor := env.getenv("NO_COLOR")
 
-	return zerolog.ConsoleWriter{Out: env.stderr, NoColor: noColor || !isTerminal(env.stderr), TimeFormat: time.RFC3339}
+	return zerolog.ConsoleWriter{Out: out, NoColor: noColor || !isTerminal(env.stderr), TimeFormat: time.RFC3339}
+}
+
+// canDraw says whether stderr is a terminal on which lines can be redrawn.
+func canDraw(env environment) bool {
+	kind, _ := env.getenv("TERM")
+
+	return isTerminal(env.stderr) && kind != "dumb"
 }
 
 func isTerminal(w io.Writer) bool {

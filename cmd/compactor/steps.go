@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"compactor/internal/config"
+	"compactor/internal/progress"
 	"compactor/internal/tablename"
 	"compactor/pkg/maintenance"
 )
@@ -29,6 +30,7 @@ type target struct {
 	policy  config.Policy
 	// asked says that the step was named, so that its thresholds do not count.
 	asked bool
+	show  *progress.Task // what the step does; nil shows nothing
 }
 
 // runSteps are the steps of `run`, in their order: compaction first, so that
@@ -114,6 +116,8 @@ func (s *session) runStep(ctx context.Context, st step, on target, asked bool) (
 	if off, why := s.disabled(st, on, asked); off {
 		return maintenance.StepReport{Step: st.name, Status: maintenance.StatusNothing, Reason: why}, nil
 	}
+	on.show = s.progress.Phase(on.shown+" "+st.name, "planning")
+	defer on.show.Done()
 	rep, err := st.run(ctx, on)
 	rep, err = leftForLater(rep, err)
 	log := s.log.With().Str("table", on.shown).Str("step", rep.Step).Str("status", string(rep.Status)).Logger()

@@ -17,6 +17,7 @@ import (
 	"compactor/internal/config"
 	"compactor/internal/progress"
 	"compactor/internal/store"
+	"compactor/internal/tablename"
 	"compactor/internal/version"
 	"compactor/pkg/claim"
 	"compactor/pkg/maintenance"
@@ -48,6 +49,8 @@ type session struct {
 func openSession(c *cli.Context, env environment, dryRun bool) (*session, error) {
 	s := &session{runID: uuid.NewString(), started: time.Now().UTC(), now: env.clock(), counters: &store.Counters{}}
 	if err := s.configure(c, env); err != nil {
+		s.close()
+
 		return nil, err
 	}
 	s.log.Debug().Str("config", s.cfg.Path).Int64("memory", s.memory).Int("parallel", s.parallel).Msg("start")
@@ -92,7 +95,7 @@ func (s *session) openCatalog(ctx context.Context) error {
 }
 
 func (s *session) configure(c *cli.Context, env environment) error {
-	log, err := newLogger(c, env)
+	log, err := s.openProgress(c, env)
 	if err != nil {
 		return err
 	}
@@ -112,13 +115,31 @@ func (s *session) configure(c *cli.Context, env environment) error {
 		return err
 	}
 	limitHeap(env, s.memory)
-	opts := progress.Options{Log: s.log, Quiet: isOn(c, "quiet")}
-	if isTerminal(env.stderr) {
-		opts.Terminal = env.stderr
-	}
-	s.progress = progress.New(opts)
 
 	return nil
+}
+
+// openProgress makes the logger and what shows progress: log lines and what is
+// drawn on a terminal share it.
+func (s *session) openProgress(c *cli.Context, env environment) (zerolog.Logger, error) {
+	opts := progress.Options{Quiet: isOn(c, "quiet")}
+	if !canDraw(env) {
+		log, err := newLogger(c, env)
+		if err == nil {
+			opts.Log = log.With().Str("run_id", s.runID).Logger()
+			s.progress = progress.New(opts)
+		}
+
+		return log, err
+	}
+	opts.Terminal = env.stderr
+	s.progress = progress.New(opts)
+	log, err := newLoggerOn(c, env, s.progress.Writer())
+	if err != nil {
+		s.progress.Close()
+	}
+
+	return log, err
 }
 
 // limitHeap makes the garbage collector work harder near the budget, unless
@@ -226,8 +247,8 @@ func storeOptions(c config.Storage, log zerolog.Logger) store.Options {
 }
 
 // rewriter is a maintainer that rewrites data files with an engine.
-func (s *session) rewriter(task func(rewrite.Progress), engine string) *maintenance.Maintainer {
-	m := s.maintainer(task)
+func (t target) rewriter(task func(rewrite.Progress), engine string) *maintenance.Maintainer {
+	m, s := t.maintainer(task), t.session
 	m.Rewriter = rewrite.New(s.rewriteOptions(task, engine))
 
 	return m
@@ -240,10 +261,13 @@ func (s *session) rewriteOptions(task func(rewrite.Progress), engine string) rew
 }
 
 // maintainer wires the parts together for the work on one table.
-func (s *session) maintainer(task func(rewrite.Progress)) *maintenance.Maintainer {
+func (t target) maintainer(task func(rewrite.Progress)) *maintenance.Maintainer {
+	s := t.session
+
 	return &maintenance.Maintainer{
 		Catalog:  s.catalog,
-		Claimer:  claimAdapter{session: s},
+		Claimer:  claimAdapter{session: s, show: t.show},
+		Deleting: func(done, total int) { t.show.Files("deleting", done, total) },
 		Rewriter: rewrite.New(s.rewriteOptions(task, rewrite.EngineAuto)),
 		Version:  maintenance.Version{Name: "compactor", Version: version.Get().Version},
 		RunID:    s.runID,
@@ -270,7 +294,10 @@ func (s *session) close() {
 // claimAdapter takes the claim of a table for maintenance: it makes the key
 // from the names that the catalog returned, logs the wait, and names a refusal
 // in maintenance's words.
-type claimAdapter struct{ session *session }
+type claimAdapter struct {
+	session *session
+	show    *progress.Task // of the step; may be nil
+}
 
 func (a claimAdapter) Acquire(ctx context.Context, ident table.Identifier) (maintenance.Claim, error) {
 	s := a.session
@@ -280,12 +307,20 @@ func (a claimAdapter) Acquire(ctx context.Context, ident table.Identifier) (main
 	if s.timeUp() {
 		return nil, errTimeUp
 	}
+	a.show.Doing("waiting for the claim")
+	holder, told := "", false
 	held, err := s.claimer.Acquire(ctx, key, claim.AcquireOptions{
 		Timeout: timeout,
 		OnWait: func(w claim.Waiting) {
+			if told && holder == w.Holder {
+				return // Progress says that it goes on.
+			}
+			holder, told = w.Holder, true
+			a.show.Doing("waiting for the claim" + heldBy(w.Holder))
 			log.Info().Str("holder", w.Holder).Dur("held_for", w.HeldFor).Dur("waiting", w.For).Msg("waiting for the claim")
 		},
 	})
+	a.show.Doing("working under the claim")
 	switch {
 	case errors.Is(err, claim.ErrHeld) && cut:
 		return nil, fmt.Errorf("%w: %w", errTimeUp, err)
@@ -299,6 +334,14 @@ func (a claimAdapter) Acquire(ctx context.Context, ident table.Identifier) (main
 	log.Debug().Str("ticket", held.Ticket()).Dur("waited", held.Waited()).Msg("claim granted")
 
 	return heldClaim{held}, nil
+}
+
+func heldBy(holder string) string {
+	if holder == "" {
+		return ""
+	}
+
+	return ", held by " + tablename.Visible(holder)
 }
 
 // claimKey is the key of a table; ident holds its names as the catalog returned

@@ -37,6 +37,10 @@ func quoted(part string) string {
 	return `"` + strings.ReplaceAll(plain, `"`, `""`) + `"`
 }
 
+// Visible is a text with what would not be seen, or would move the cursor of a
+// terminal, replaced by escapes.
+func Visible(text string) string { return visible(text) }
+
 // visible replaces what would not be seen, or would move the cursor of a
 // terminal, by an escape.
 func visible(part string) string {

@@ -66,6 +66,9 @@ type Maintainer struct {
 	RunID    string // unique for one run of the program
 	Log      zerolog.Logger
 	Now      func() time.Time // wall clock, for reports
+	// Deleting is told during deletes of many files how many of how many were
+	// dealt with. It must not block; nil tells nobody.
+	Deleting func(done, total int)
 
 	// Resolve bounds the search for the outcome of a commit whose answer was
 	// unclear. Zero means DefaultResolve.
@@ -105,6 +108,12 @@ const (
 	summaryEngineName    = "engine-name"
 	summaryEngineVersion = "engine-version"
 )
+
+func (m *Maintainer) deleting(done, total int) {
+	if m.Deleting != nil {
+		m.Deleting(done, total)
+	}
+}
 
 func (m *Maintainer) now() time.Time {
 	if m.Now == nil {

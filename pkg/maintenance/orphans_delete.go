@@ -193,6 +193,7 @@ func (s *orphanSweep) deleteBatch(ctx context.Context, tbl *table.Table, deadlin
 	}
 	s.orphans = s.orphans[len(batch):]
 	rep.Failed += len(batch) - len(deleted)
+	s.m.deleting(rep.Deleted+rep.Failed, s.planned-rep.Rescued)
 	s.nameFailures(err)
 	if len(deleted) == 0 && err != nil && len(s.orphans) > 0 {
 		return fmt.Errorf("delete orphans of %s: none of %d was deleted, the rest is not tried: %w", name(tbl), len(batch),

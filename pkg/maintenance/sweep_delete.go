@@ -42,6 +42,7 @@ func (s *sweep) part(ctx context.Context, paths []string, allowed bool) bool {
 		s.files.Failed += len(failures)
 		s.files.Left -= deleted + len(failures)
 		whole = whole && len(failures) == 0
+		s.m.deleting(s.files.Deleted+s.files.Failed, s.files.Planned)
 		for _, f := range failures {
 			if len(s.files.Failures) < maxFailuresShown {
 				s.files.Failures = append(s.files.Failures, f.Error())
