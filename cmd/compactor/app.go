@@ -38,6 +38,9 @@ func (e environment) clock() func() time.Time {
 // code (see exit.go).
 func run(ctx context.Context, env environment) error {
 	store.Register()
+	if len(env.args) > 1 && env.args[1] == completeCommand {
+		return complete(ctx, env, env.args[2:])
+	}
 	app := newApp(env)
 	err := app.RunContext(ctx, flagsFirst(app, env.args))
 	if err == nil {
@@ -67,7 +70,7 @@ func newApp(env environment) *cli.App {
 		Flags:       append(commonFlags(), coldFrontFlags()...),
 		Commands: []*cli.Command{
 			compactCommand(env), manifestsCommand(env), expireCommand(env), orphansCommand(env), runCommand(env), inspectCommand(env),
-			claimCommand(env), configCommand(env), doctorCommand(env), demoCommand(env), versionCommand(env),
+			claimCommand(env), configCommand(env), doctorCommand(env), demoCommand(env), completionCommand(env), versionCommand(env),
 		},
 		// The codes come from errors and main ends the process.
 		ExitErrHandler: func(*cli.Context, error) {},
