@@ -21,13 +21,21 @@ func MatchTable(glob, table string) bool {
 // to be left alone: by the last matching entry that says so, else by its
 // property compactor.disabled.
 func (c *Config) Disabled(table string, props map[string]string) bool {
-	disabled := strings.EqualFold(props[propertyName(keyDisabled)], "true")
+	disabled, _ := c.disabledBy(table, props)
+	return disabled
+}
+
+// disabledBy is Disabled with where it is said.
+func (c *Config) disabledBy(table string, props map[string]string) (disabled bool, by Origin) {
+	if text, set := props[propertyName(keyDisabled)]; set {
+		disabled, by = strings.EqualFold(text, "true"), Origin{Kind: FromTableProperty, Name: propertyName(keyDisabled)}
+	}
 	for _, t := range c.Tables {
-		if _, set := t.Set[keyDisabled]; set && MatchTable(t.Match, table) {
-			disabled = t.Disabled
+		if o, set := t.Set[keyDisabled]; set && MatchTable(t.Match, table) {
+			disabled, by = t.Disabled, o
 		}
 	}
-	return disabled
+	return disabled, by
 }
 
 // TableDisabled says the same before the table is loaded and its properties

@@ -79,6 +79,22 @@ func TestTablePropertiesBeatOnlyDefaults(t *testing.T) {
 	assert.True(t, plain.Disabled("a.b", map[string]string{"compactor.disabled": "TRUE"}))
 }
 
+// Whether a table is left alone is shown with where that is said.
+func TestShownWhereATableIsDisabled(t *testing.T) {
+	first := func(c *Config, props map[string]string) string {
+		e := c.PolicyEntries("a.b", props)[0]
+		require.Equal(t, "disabled", e.Key)
+
+		return e.Value + " from " + e.Origin.String()
+	}
+	c := mustLoad(t, source(minimal))
+	assert.Equal(t, "false from default", first(c, nil))
+	property := map[string]string{"compactor.disabled": "true"}
+	assert.Equal(t, "true from table property compactor.disabled", first(c, property))
+	c.Tables = []TablePolicy{{Match: "a.*", Set: map[string]Origin{"disabled": {Kind: FromFile, Path: "c.yaml", Line: 7}}}}
+	assert.Equal(t, "false from file c.yaml:7", first(c, property), "the file is stronger")
+}
+
 func TestSnapshotAgeProperty(t *testing.T) {
 	c := mustLoad(t, source(minimal))
 	for in, want := range map[string]string{"432000000": "5d", "1500": "1.5s", "9223372036854775807": "36500d", "0": "0s"} {

@@ -119,10 +119,12 @@ func (t *TablePolicy) entries(prefix string) []Entry {
 	return out
 }
 
-// PolicyEntries returns the policy of one table with the origin of each key.
+// PolicyEntries returns the policy of one table with the origin of each key,
+// and first whether the table is to be left alone.
 func (c *Config) PolicyEntries(table string, props map[string]string) []Entry {
 	p, origins, _ := c.resolve(table, props)
-	var out []Entry
+	disabled, by := c.disabledBy(table, props)
+	out := []Entry{{Key: keyDisabled, Value: display(&disabled), Origin: by}}
 	for _, k := range policyKeys() {
 		out = append(out, Entry{Key: k.name, Value: display(k.policy(&p)), Origin: origins[k.name]})
 	}
