@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -220,6 +221,9 @@ func TestDoctorOfAnEmbeddedCatalog(t *testing.T) {
 	rep, r := w.doctor("--probe", "table", "sales.orders")
 	require.Equal(t, 0, r.code, r.stdout)
 	require.NotEmpty(t, rep.text("store", "delete"))
+	left, err := filepath.Glob(filepath.Join(filepath.Dir(config), "lake", "*", "*", "data", "*"))
+	require.NoError(t, err)
+	require.Empty(t, left, "no folder is left either")
 	rep, r = w.doctor("--claim-mode", "none")
 	require.Equal(t, 3, r.code, r.stdout)
 	require.Contains(t, rep.found(), "claim: mode none: warning")

@@ -36,8 +36,10 @@ func (d *checkup) tryRights(ctx context.Context, files *store.FS) {
 		}
 		folder = d.table.Location() + "/data" // Stores for tables take nothing beside data and metadata.
 	}
-	folder = strings.TrimRight(folder, "/") + "/compactor-probe-" + d.session.runID // A list of it is short.
-	path := folder + "/object"
+	path := strings.TrimRight(folder, "/") + "/compactor-probe-" + d.session.runID
+	if !strings.HasPrefix(folder, "file:") {
+		folder, path = path, path+"/object" // A list of it is short; a local folder would stay.
+	}
 	content := []byte("written by compactor doctor to learn whether it may; it can be deleted\n")
 	if err := files.WriteFile(path, content); err != nil {
 		d.fail(partStore, "write", err, "allow writing (s3:PutObject)")
