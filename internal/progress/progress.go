@@ -82,7 +82,7 @@ func (s *Sink) show() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.opts.Terminal != nil {
-		s.redraw(nil)
+		_ = s.redraw(nil) // A terminal that is gone ends nothing.
 
 		return
 	}
@@ -105,7 +105,7 @@ func (s *Sink) Close() {
 	}
 	s.ended, s.tasks = true, nil
 	if s.opts.Terminal != nil && !s.opts.Quiet {
-		s.redraw(nil)
+		_ = s.redraw(nil) // As above.
 	}
 	s.mu.Unlock()
 	close(s.stop)
