@@ -15,6 +15,7 @@ import (
 )
 
 const compactDescription = `Rewrites the small data files of each TABLE into files of about the target size.
+The rows of a table with a sort order are written in that order.
 Position deletes, equality deletes and deletion vectors are applied on the way.
 Each round takes the table's claim, loads the table, rewrites, proves that no
 row is lost, and makes one commit (operation "replace") to the branch main.
@@ -78,6 +79,10 @@ func runCommand(env environment) *cli.Command {
 func compactOptions(c *cli.Context) (maintenance.CompactOptions, error) {
 	o := maintenance.CompactOptions{DryRun: isOn(c, "dry-run"), Verify: isOn(c, "verify"), OnConflict: maintenance.ConflictFails}
 	o.Plan.RewriteAll, o.RewriteDeletes = isOn(c, "rewrite-all"), isOn(c, "rewrite-deletes")
+	strategy, _ := lookup(c, "strategy")
+	if by, ok := lookup(c, "sort-by"); ok && strategy == rewrite.StrategyBinpack {
+		return o, usagef("--sort-by %q does not go with --strategy binpack, which keeps rows as they are", by)
+	}
 	if v, ok := lookup(c, "on-conflict"); ok {
 		o.OnConflict = maintenance.OnConflict(v)
 		if o.OnConflict != maintenance.ConflictFails && o.OnConflict != maintenance.ConflictReplans {
@@ -119,7 +124,10 @@ func planOptions(p config.Compact, o maintenance.CompactOptions, memory, reserve
 		TargetFileSize: int64(p.TargetFileSize), MinFileSize: int64(p.MinFileSize), MaxFileSize: int64(p.MaxFileSize),
 		MinInputFiles: p.MinInputFiles, DeleteFileThreshold: p.DeleteFileThreshold,
 		DeleteRatioThreshold: p.DeleteRatioThreshold, MaxGroupBytes: int64(p.MaxGroupSize),
-		RewriteAll: o.Plan.RewriteAll, Memory: memory, Reserved: reserved,
+		Strategy: p.Strategy, SortBy: p.SortBy, RewriteAll: o.Plan.RewriteAll, Memory: memory, Reserved: reserved,
+	}
+	if p.Strategy == rewrite.StrategyBinpack {
+		plan.SortBy = "" // of the file, when a flag or a table's entry says binpack
 	}
 	if o.MaxHold > 0 {
 		plan.MaxGroupBytes = min(plan.MaxGroupBytes, 2*plan.TargetFileSize)

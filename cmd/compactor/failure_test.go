@@ -55,7 +55,7 @@ func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 func TestExitCodeSurvivesAFullDisk(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	tabletest.FragmentAtOnce(t, w.create(props("coldfront.sort-key", "id")), 6, 2)
+	tabletest.FragmentAtOnce(t, w.create(props("coldfront.sort-key", "no_such_column")), 6, 2)
 	invoke := func(args []string) error {
 		return run(context.Background(), environment{
 			args: append([]string{"compactor"}, args...), stdout: fullDisk{}, stderr: &bytes.Buffer{},

@@ -44,6 +44,8 @@ func compactKeyFlags() []keyFlag {
 		{"min-input-files", "defaults.compact.min_input_files", "rewrite a group of at least `N` files (default: 5)"},
 		{"delete-file-threshold", "defaults.compact.delete_file_threshold", "rewrite a file with at least `N` delete files (default: 0, never for their number)"},
 		{"delete-ratio-threshold", "defaults.compact.delete_ratio_threshold", "rewrite a file when at least this `RATIO` of its rows is deleted (default: 0.3)"},
+		{"strategy", "defaults.compact.strategy", "write rows in `ORDER`: sort puts them in the table's sort order, binpack keeps them as they are, auto sorts where the table has an order (default: auto)"},
+		{"sort-by", "defaults.compact.sort_by", "sort by `KEYS` instead of the table's sort order, such as \"region, ts desc nulls last, bucket(16, id)\""},
 		{"engine", "defaults.compact.engine", "rewrite with `ENGINE`: splice moves encoded pages where it can, general decodes and encodes, auto picks (general so far; default: auto)"},
 		{"max-group-size", "defaults.compact.max_group_size", "read at most `SIZE` per group (default: 100GiB, and 2 x target while max-hold is not 0)"},
 	}
@@ -103,6 +105,7 @@ func commonFlags() []cli.Flag {
 		&cli.StringFlag{Name: "log-format", Usage: "`FORMAT` of log lines: auto (console on a terminal, json elsewhere), console or json", DefaultText: "auto"},
 		&cli.BoolFlag{Name: "quiet", Usage: "no progress, no log lines below warn"},
 		&cli.StringFlag{Name: "memory", Usage: "use at most about `SIZE` of memory for the work", DefaultText: "three quarters of the container's or machine's memory, at most 4GiB"},
+		&cli.StringFlag{Name: "temp-dir", Usage: "sort what does not fit the memory in files in `DIR`", DefaultText: "TMPDIR, or the system's folder for temporary files"},
 		&cli.IntFlag{Name: "parallel-groups", Usage: "rewrite `N` groups of a table at a time", DefaultText: "number of processors"},
 		&cli.IntFlag{Name: "rate-limit", Usage: "send at most `N` requests a second to the object store, over all tables", DefaultText: "no limit"},
 	}

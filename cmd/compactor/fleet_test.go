@@ -47,7 +47,7 @@ func newFleet(t *testing.T, tables int) *fleet {
 		work.Go(func() error {
 			var opts []icebergcatalog.CreateTableOpt
 			if i == refusedTable {
-				opts = append(opts, props("coldfront.sort-key", "id"))
+				opts = append(opts, props("coldfront.sort-key", "no_such_column"))
 			}
 			tbl := tabletest.Create(f.direct.Context(context.Background()), t, f.direct.Client(), ident, tabletest.Schema(), opts...)
 			tbl, err := f.direct.LoadTable(context.Background(), tbl.Identifier())

@@ -31,8 +31,9 @@ type session struct {
 	started   time.Time
 	log       zerolog.Logger
 	memory    int64 // of one table
-	parallel  int   // groups of a table at a time
-	tables    int   // tables at a time
+	tempDir   string
+	parallel  int // groups of a table at a time
+	tables    int // tables at a time
 	rateLimit int
 	deletes   *maintenance.DeleteBudget // of the run; nil: no bound
 	now       func() time.Time
@@ -109,6 +110,9 @@ func (s *session) configure(c *cli.Context, env environment) error {
 	}
 	flag, given := lookup(c, "memory")
 	if s.memory, err = memoryBudget(flag, given); err != nil {
+		return err
+	}
+	if s.tempDir, err = tempDir(c, env); err != nil {
 		return err
 	}
 	if err := s.configureFleet(c); err != nil {
@@ -256,7 +260,7 @@ func (t target) rewriter(task func(rewrite.Progress), engine string) *maintenanc
 
 func (s *session) rewriteOptions(task func(rewrite.Progress), engine string) rewrite.Options {
 	return rewrite.Options{
-		Memory: s.memory - reserved(s.parallel), Parallel: s.parallel, Progress: task, Engine: engine, Logger: s.log,
+		Memory: s.memory - reserved(s.parallel), Parallel: s.parallel, Progress: task, Engine: engine, Logger: s.log, TempDir: s.tempDir,
 	}
 }
 

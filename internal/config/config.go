@@ -143,6 +143,7 @@ type Compact struct {
 	RewriteDeletes       bool
 	MaxGroupSize         Size
 	Strategy             string
+	SortBy               string // Empty: the table's sort order.
 	Engine               string
 	WhenSmallFiles       int     // In a run only from so many on; 0: no reason.
 	WhenSmallShare       float64 // The same for the share of bytes; 0: no reason.

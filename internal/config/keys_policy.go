@@ -6,6 +6,8 @@ const (
 	keyMinFile    = "compact.min_file_size"
 	keyMaxFile    = "compact.max_file_size"
 	keyMaxGroup   = "compact.max_group_size"
+	keyStrategy   = "compact.strategy"
+	keySortBy     = "compact.sort_by"
 	keyDisabled   = "disabled"
 	keyMatch      = "match"
 	orphanFloor   = "24h"
@@ -57,8 +59,10 @@ func compactKeys() []*key {
 			policy: func(p *Policy) any { return &p.Compact.RewriteDeletes }},
 		{name: keyMaxGroup, doc: "The most input one group of files may have.", def: "100GiB", low: "1KiB", high: "1TiB",
 			policy: func(p *Policy) any { return &p.Compact.MaxGroupSize }},
-		{name: "compact.strategy", doc: "How files are chosen and put together.", def: "binpack", enum: []string{"binpack"},
-			policy: func(p *Policy) any { return &p.Compact.Strategy }},
+		{name: keyStrategy, doc: "In which order rows are written: sort puts them in the table's sort order or that of sort_by, binpack keeps them as they are and does not look at sort_by, auto sorts a table that has an order.",
+			def: "auto", enum: []string{"auto", "binpack", "sort"}, policy: func(p *Policy) any { return &p.Compact.Strategy }},
+		{name: keySortBy, doc: "Sort by this instead of the table's sort order: columns or transforms of them, with asc or desc and nulls first or nulls last, such as \"region, ts desc, bucket(16, id)\".",
+			note: "the table's sort order", policy: func(p *Policy) any { return &p.Compact.SortBy }},
 		{name: "compact.engine", doc: "How files are rewritten: general decodes and encodes, splice moves encoded pages where it can, auto picks (general so far).",
 			def: "auto", enum: []string{"auto", "general", "splice"}, policy: func(p *Policy) any { return &p.Compact.Engine }},
 	}

@@ -68,7 +68,7 @@ func TestDefaults(t *testing.T) {
 		Timeout: Duration(10 * time.Minute), MaxHold: Duration(15 * time.Second), MaxRounds: 20}, c.Claim)
 	assert.Equal(t, Policy{
 		Compact: Compact{Enabled: true, TargetFileSize: 512 << 20, MinInputFiles: 5, DeleteRatioThreshold: 0.3,
-			MaxGroupSize: 100 << 30, Strategy: "binpack", Engine: "auto"},
+			MaxGroupSize: 100 << 30, Strategy: "auto", Engine: "auto"},
 		Manifests: Manifests{Enabled: true, TargetSize: 8 << 20},
 		Expire:    Expire{OlderThan: Duration(5 * 24 * time.Hour), RetainLast: 1},
 		Orphans:   Orphans{OlderThan: Duration(72 * time.Hour), MaxShare: 0.5},

@@ -145,7 +145,7 @@ func (c *compaction) run(ctx context.Context, tbl *table.Table) error {
 }
 
 func (c *compaction) describePlan(plan *rewrite.Plan) {
-	c.rep.Groups = len(plan.Groups)
+	c.rep.Groups, c.rep.SortedBy = len(plan.Groups), plan.SortedBy()
 	small := plan.Live.SmallFiles
 	c.rep.SmallFilesLeft = &small
 	c.rep.Before = TableSize{Files: plan.Live.Files, Bytes: plan.Live.Bytes, Rows: plan.Live.Rows}

@@ -72,6 +72,7 @@ type StepReport struct {
 	Before         TableSize        `json:"before"`
 	Groups         int              `json:"groups"`
 	Rewritten      Change           `json:"rewritten"`
+	SortedBy       string           `json:"sorted_by,omitempty"` // the order that rows are written in
 	Engines        []EngineUse      `json:"engines,omitempty"`
 	DeletesRemoved int              `json:"delete_files_removed"`
 	DeletesAdded   int              `json:"delete_files_written,omitempty"`

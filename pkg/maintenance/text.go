@@ -73,6 +73,9 @@ func writeCompact(line func(label, format string, args ...any), s StepReport) {
 		return // It ended before the table was counted.
 	}
 	line("live before", "%s files, %s, %s rows", humanize.Comma(int64(s.Before.Files)), size(s.Before.Bytes), humanize.Comma(s.Before.Rows))
+	if s.SortedBy != "" && (s.Plan != nil || s.Rewritten.FilesIn > 0) {
+		line("sorted by", "%s", s.SortedBy)
+	}
 	if s.Rewritten.FilesIn > 0 {
 		c := s.Rewritten
 		line("rewritten", "%s files, %s -> %s files, %s", humanize.Comma(int64(c.FilesIn)), size(c.BytesIn),

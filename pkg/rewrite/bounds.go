@@ -10,44 +10,57 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/metadata"
 	"github.com/apache/iceberg-go"
 	iceio "github.com/apache/iceberg-go/io"
+	"github.com/apache/iceberg-go/table"
 )
 
-// soundBounds returns the output without the bounds that do not cover all of its
-// rows. arrow-go (v18.8.0) leaves the extremes of a column chunk out when one is
-// longer than 4096 bytes, and iceberg-go (v0.7.0) then takes those of the other
-// row groups for the file's: a scan would skip the file for values that it has.
-// An output of one row group has all or none of a column, so only others are
-// looked at, for one read of the footer.
+// soundBounds completes what iceberg-go's own writer says about an output, for one
+// read of the footer where that is needed.
 func (g *groupRun) soundBounds(ctx context.Context, df iceberg.DataFile) (iceberg.DataFile, error) {
+	var unsound map[int]struct{}
+	if len(df.SplitOffsets()) > 1 && len(df.LowerBoundValues())+len(df.UpperBoundValues()) > 0 {
+		storage, err := g.tbl.FS(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("open storage of table: %w", err)
+		}
+		footer, err := footerOf(storage, df)
+		if err != nil {
+			return nil, fmt.Errorf("read footer of output %s: %w", df.FilePath(), err)
+		}
+		unsound = withoutExtremes(footer)
+	}
+
+	return described(g.tbl, df, unsound, g.group.sorting.orderID())
+}
+
+// described is an output without the bounds that do not cover all of its rows,
+// and with the id of the sort order that its rows have. arrow-go (v18.8.0) leaves
+// the extremes of a column chunk out when one is longer than 4096 bytes, and
+// iceberg-go (v0.7.0) then takes those of the other row groups for the file's: a
+// scan would skip the file for values that it has. An output of one row group has
+// all or none of a column.
+func described(tbl *table.Table, df iceberg.DataFile, unsound map[int]struct{}, order int) (iceberg.DataFile, error) {
 	lower, upper := df.LowerBoundValues(), df.UpperBoundValues()
-	if len(df.SplitOffsets()) < 2 || len(lower)+len(upper) == 0 {
-		return df, nil
-	}
-	storage, err := g.tbl.FS(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("open storage of table: %w", err)
-	}
-	footer, err := footerOf(storage, df)
-	if err != nil {
-		return nil, fmt.Errorf("read footer of output %s: %w", df.FilePath(), err)
-	}
 	kept := len(lower) + len(upper)
-	for id := range withoutExtremes(footer) {
+	for id := range unsound {
 		delete(lower, id)
 		delete(upper, id)
 	}
-	if len(lower)+len(upper) == kept {
+	known := table.UnsortedSortOrderID
+	if id := df.SortOrderID(); id != nil {
+		known = *id
+	}
+	if len(lower)+len(upper) == kept && known == order {
 		return df, nil
 	}
-	sound, err := iceberg.NewDataFileBuilder(g.tbl.Spec(), df.ContentType(), df.FilePath(), df.FileFormat(), df.Partition(),
-		avroTypes(g.tbl.Spec(), g.tbl.Schema()), nil, df.Count(), df.FileSizeBytes())
+	sound, err := iceberg.NewDataFileBuilder(tbl.Spec(), df.ContentType(), df.FilePath(), df.FileFormat(), df.Partition(),
+		avroTypes(tbl.Spec(), tbl.Schema()), nil, df.Count(), df.FileSizeBytes())
 	if err != nil {
 		return nil, fmt.Errorf("describe output %s: %w", df.FilePath(), err)
 	}
 	sound.LowerBoundValues(lower).UpperBoundValues(upper).ColumnSizes(df.ColumnSizes()).ValueCounts(df.ValueCounts()).
 		NullValueCounts(df.NullValueCounts()).NaNValueCounts(df.NaNValueCounts()).SplitOffsets(df.SplitOffsets())
-	if id := df.SortOrderID(); id != nil {
-		sound.SortOrderID(*id)
+	if order != table.UnsortedSortOrderID {
+		sound.SortOrderID(order)
 	}
 
 	return sound.Build(), nil

@@ -144,7 +144,7 @@ func (p *Plan) consider(e *entry) (candidate, bool, error) {
 // reason means they are not.
 func (p *Plan) makeGroup(b *bucket, files []candidate) (Group, string) {
 	g := Group{
-		SpecID: b.specID, Partition: b.partition, key: b.key, lineage: b.lineage, oldSpec: b.oldSpec, rules: p.options,
+		SpecID: b.specID, Partition: b.partition, key: b.key, lineage: b.lineage, oldSpec: b.oldSpec, rules: p.options, sorting: p.sorting,
 		size: sizing{target: p.options.TargetFileSize, min: p.options.MinFileSize, max: p.options.MaxFileSize},
 	}
 	for _, c := range files {

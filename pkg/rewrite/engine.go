@@ -44,6 +44,7 @@ type Engine struct {
 const (
 	ruleHook      refuse.Rule = "batches are to be changed on the way"
 	ruleDeletes   refuse.Rule = "equality deletes apply"
+	ruleSort      refuse.Rule = "rows are to be sorted"
 	ruleSpec      refuse.Rule = "files of an old partition spec"
 	rulePartition refuse.Rule = "partition value that the footer does not prove"
 	ruleSizes     refuse.Rule = "row groups too large for outputs of the wanted size"
@@ -63,6 +64,9 @@ func (r *Rewriter) choose(tbl *table.Table, g Group) error {
 	// has none.
 	if spec := tbl.Spec(); g.SpecID != spec.ID() && !spec.IsUnpartitioned() {
 		return &refuse.Error{Rule: ruleSpec, Detail: fmt.Sprintf("spec %d", g.SpecID)}
+	}
+	if g.sorting != nil {
+		return &refuse.Error{Rule: ruleSort, Detail: g.SortedBy()}
 	}
 	if hasEquality(g) {
 		return &refuse.Error{Rule: ruleDeletes}

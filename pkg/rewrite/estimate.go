@@ -26,6 +26,14 @@ const (
 	// batchesInFlight counts decoded batches between reader and writer: the one
 	// being decoded, its projected copy, the queue of two, the one being encoded.
 	batchesInFlight = 6
+	// minSortBytes is the least that rows are sorted in, sortRows the least number
+	// of rows; maxSortBytes is for a budget without a limit.
+	minSortBytes = 16 << 20
+	maxSortBytes = 1 << 30
+	sortRows     = 16
+	// sortShare is the part of the memory left by what is fixed that rows are
+	// sorted in.
+	sortShare = 2
 	// rowCopies is how often the writer holds a row: as a value, in a page, and
 	// in a compressed page that may have grown by doubling.
 	rowCopies       = 4
@@ -47,16 +55,17 @@ type footprint struct {
 	deletes  int64 // bytes of the delete files once they are in memory
 	pages    int64 // decompressed pages held at once
 	fanout   int64 // bytes of the row groups open at once in a fan-out write
+	sorts    bool  // rows are held to be sorted
 }
 
 // allotment is how a budget is spent on one group.
 type allotment struct {
-	batchBytes, writeBytes int64
-	total                  int64 // bytes to reserve
+	batchBytes, writeBytes, sortBytes int64
+	total                             int64 // bytes to reserve
 }
 
 func estimate(tbl *table.Table, g Group) footprint {
-	f := footprint{columns: leaves(tbl.Schema()), rowWidth: fixedWidth(tbl.Schema())}
+	f := footprint{columns: leaves(tbl.Schema()), rowWidth: fixedWidth(tbl.Schema()), sorts: g.sorting != nil}
 	if spec := tbl.Spec(); g.SpecID != spec.ID() && !spec.IsUnpartitioned() {
 		f.fanout = fanoutExpansion * g.Bytes
 	}
@@ -138,21 +147,36 @@ func (f footprint) leastWrite() int64 {
 	return max(minWriteBytes, f.columns*columnWriteBytes, rowCopies*f.rowWidth)
 }
 
+func (f footprint) leastSort() int64 {
+	if !f.sorts {
+		return 0
+	}
+
+	return max(minSortBytes, sortRows*f.rowWidth)
+}
+
 // minimum is the least memory the group can be rewritten in.
 func (f footprint) minimum() int64 {
-	return gross(f.fixed() + batchesInFlight*f.leastBatch() + f.leastWrite())
+	return gross(f.fixed() + batchesInFlight*f.leastBatch() + f.leastWrite() + f.leastSort())
 }
 
 // fit spends a budget on the group; a budget of 0 has no limit. The total may
 // exceed the budget when the minimum does.
 func (f footprint) fit(budget int64) allotment {
 	a := allotment{batchBytes: max(maxBatchBytes, f.leastBatch()), writeBytes: max(maxWriteBytes, f.leastWrite())}
+	if f.sorts {
+		a.sortBytes = max(maxSortBytes, f.leastSort())
+	}
 	if budget > 0 {
 		free := max(0, budget*livePercent/100-f.fixed())
+		if f.sorts {
+			a.sortBytes = max(f.leastSort(), min(a.sortBytes, free/sortShare))
+			free = max(0, free-a.sortBytes)
+		}
 		a.batchBytes = max(f.leastBatch(), min(a.batchBytes, free/(3*batchesInFlight)))
 		a.writeBytes = max(f.leastWrite(), min(a.writeBytes, free-batchesInFlight*a.batchBytes))
 	}
-	a.total = gross(f.fixed() + batchesInFlight*a.batchBytes + a.writeBytes)
+	a.total = gross(f.fixed() + batchesInFlight*a.batchBytes + a.writeBytes + a.sortBytes)
 
 	return a
 }

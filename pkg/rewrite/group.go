@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"math"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/iceberg-go"
 	"github.com/apache/iceberg-go/table"
 )
 
@@ -23,15 +21,20 @@ type groupRun struct {
 	fs        *recorder
 	allotment allotment
 
-	out     *table.Table // the table as the writer sees it
-	schema  *arrow.Schema
-	next    func() (arrow.RecordBatch, error, bool)
-	pending arrow.RecordBatch
-	cutter  *cutter
-	guard   *pathGuard
-	fanout  bool
-	done    bool
-	rows    int64
+	out       *table.Table // the table as the writer sees it
+	schema    *arrow.Schema
+	next      func() (arrow.RecordBatch, error, bool)
+	pending   arrow.RecordBatch
+	cutter    *cutter
+	guard     *pathGuard
+	order     *orderCheck // of what is written
+	read      int64       // rows that wait to be sorted
+	form      *fileForm
+	partition transformGuard
+	files     int
+	fanout    bool
+	done      bool
+	rows      int64
 }
 
 // write fills in the result's outputs and row counts. The caller removes what
@@ -48,6 +51,10 @@ func (g *groupRun) write(ctx context.Context, res *Result) error {
 		return err
 	}
 	g.schema = schema
+	if g.group.sorting != nil {
+		g.order = newOrderCheck(g.group.sorting)
+		batches = g.sorted(ctx, batches)
+	}
 	next, stop := iter.Pull2(batches)
 	defer stop()
 	defer g.dropPending()
@@ -136,39 +143,24 @@ func (g *groupRun) writeOutput(ctx context.Context, lineage bool, res *Result) e
 		return err
 	}
 	g.cutter.groupRows = g.rowGroupRows(max(batchWidth(first), g.group.plainWidth()))
-	opts := []table.WriteRecordOption{
-		table.WithRecordBatchBufferSize(writerQueue),
-		table.WithParquetRowGroupLimit(int(g.cutter.groupRows)),
-	}
-	switch {
-	case g.fanout:
-		opts = append(opts, table.WithMaxWriteWorkers(1), table.WithTargetFileSize(g.group.size.target))
-	default:
-		opts = append(opts, table.WithTargetFileSize(math.MaxInt64/2))
-		if spec := g.tbl.Spec(); !spec.IsUnpartitioned() {
-			opts = append(opts, table.WithClusteredWrite())
-		}
-	}
-	if lineage {
-		opts = append(opts, table.WithPreserveRowLineage(iceberg.SchemaWithRowLineage(g.tbl.Schema())))
-	}
 	before := g.fs.bytes.Load()
-	for df, err := range table.WriteRecords(ctx, g.out, g.schema, g.oneOutput(before), opts...) {
-		if err != nil {
-			return fmt.Errorf("write output: %w", err)
-		}
-		if df, err = g.soundBounds(ctx, df); err != nil {
-			return err
-		}
-		res.Outputs = append(res.Outputs, df)
+	write := g.writeFile
+	if g.fanout || needsLibrary(g.tbl.Schema()) {
+		write = g.writeByLibrary
 	}
+	added, err := write(ctx, lineage, before)
+	if err != nil {
+		return fmt.Errorf("write output: %w", err)
+	}
+	res.Outputs = append(res.Outputs, added...)
 	g.cutter.closed(g.fs.bytes.Load() - before)
 
 	return nil
 }
 
-// oneOutput yields batches until the open output is full. It runs on the
-// writer's goroutine, which has ended when WriteRecords is exhausted.
+// oneOutput yields batches until the open output is full. Where iceberg-go
+// writes, it runs on a goroutine of the writer, which has ended when WriteRecords
+// is exhausted.
 func (g *groupRun) oneOutput(before int64) iter.Seq2[arrow.RecordBatch, error] {
 	return func(yield func(arrow.RecordBatch, error) bool) {
 		for {
@@ -210,6 +202,11 @@ func (g *groupRun) peek() (arrow.RecordBatch, error) {
 		if hook := g.rewriter.opts.BeforeWrite; hook != nil {
 			rec = hook(rec)
 		}
+		if err := g.order.check(rec); err != nil {
+			rec.Release()
+
+			return nil, err
+		}
 		if g.guard != nil {
 			if err := g.guard.check(rec); err != nil {
 				rec.Release()
@@ -239,9 +236,13 @@ func (g *groupRun) report() {
 	if g.rewriter.opts.Progress == nil {
 		return
 	}
+	done := g.rows
+	if g.group.sorting != nil { // every row is read before the first is written
+		done = (g.read + g.rows) / 2
+	}
 	g.rewriter.opts.Progress(Progress{
-		Group: g.group.ID, RowsDone: g.rows, RowsTotal: g.cutter.rowsTotal,
-		BytesDone: int64(float64(g.group.Bytes) * ratio(g.rows, g.cutter.rowsTotal)), Bytes: g.group.Bytes,
+		Group: g.group.ID, RowsDone: done, RowsTotal: g.cutter.rowsTotal,
+		BytesDone: int64(float64(g.group.Bytes) * ratio(done, g.cutter.rowsTotal)), Bytes: g.group.Bytes,
 	})
 }
 

@@ -2,6 +2,7 @@ package rewrite
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/apache/iceberg-go/table"
 )
@@ -40,6 +41,13 @@ type PlanOptions struct {
 	// RewriteAll makes every data file a candidate and keeps every group. A plan
 	// made with it has no fixed point.
 	RewriteAll bool
+	// Strategy is StrategyAuto, StrategyBinpack or StrategySort; empty is
+	// StrategyAuto. It says in which order rows are written; which files are
+	// rewritten does not depend on it.
+	Strategy string
+	// SortBy is the order to sort by instead of the table's, in the form that
+	// rowsort.Parse reads. It does not go with StrategyBinpack.
+	SortBy string
 	// Memory in bytes that one group may need. A group that cannot be rewritten
 	// in it is refused with the value it would need. 0 sets no limit.
 	Memory int64
@@ -90,6 +98,10 @@ func (o PlanOptions) validate() error {
 		return fmt.Errorf("delete file threshold %d: must not be negative", o.DeleteFileThreshold)
 	case o.DeleteRatioThreshold < 0:
 		return fmt.Errorf("delete ratio threshold %g: must not be negative", o.DeleteRatioThreshold)
+	case !slices.Contains([]string{"", StrategyAuto, StrategyBinpack, StrategySort}, o.Strategy):
+		return fmt.Errorf("strategy %q: must be %s, %s or %s", o.Strategy, StrategyAuto, StrategyBinpack, StrategySort)
+	case o.SortBy != "" && o.Strategy == StrategyBinpack:
+		return fmt.Errorf("sort by %q: does not go with strategy %s", o.SortBy, StrategyBinpack)
 	case o.MaxGroupBytes < 1 || o.Memory < 0 || o.Reserved < 0:
 		return fmt.Errorf("group bytes %d and memory %d: must be positive", o.MaxGroupBytes, o.Memory)
 	}

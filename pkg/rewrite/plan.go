@@ -33,6 +33,7 @@ type Plan struct {
 	specID  int
 	asked   PlanOptions // as given, before the table's defaults
 	options PlanOptions
+	sorting *sorting
 	set     *fileSet
 	cache   *manifestCache
 }
@@ -71,6 +72,7 @@ type Group struct {
 	lineage bool
 	oldSpec bool
 	rules   PlanOptions
+	sorting *sorting
 }
 
 // File is one input with everything that applies to it.
@@ -141,6 +143,13 @@ func newPlan(ctx context.Context, tbl *table.Table, asked PlanOptions, cache *ma
 	if refusal, refused := refuseTable(tbl); refused {
 		refusal.Files, refusal.Bytes = p.Live.Files, p.Live.Bytes
 		p.Refused, p.Reason = []Refusal{refusal}, refusal.Reason
+
+		return p, nil
+	}
+	var reason string
+	if p.sorting, reason = sortingOf(tbl, o); reason != "" {
+		p.Refused = []Refusal{{What: "table", Reason: reason, Files: p.Live.Files, Bytes: p.Live.Bytes}}
+		p.Reason = reason
 
 		return p, nil
 	}

@@ -222,7 +222,7 @@ func TestPlanRefusesTables(t *testing.T) {
 		props iceberg.Properties
 		says  string
 	}{
-		"ColdFront sort key": {iceberg.Properties{"coldfront.sort-key": "id"}, "sorted table"},
+		"ColdFront sort key": {iceberg.Properties{"coldfront.sort-key": "nope"}, `no column "nope"`},
 		"encryption":         {iceberg.Properties{"encryption.key-id": "k"}, "encrypted table"},
 		"ORC":                {iceberg.Properties{"write.format.default": "orc"}, "asks for orc"},
 	} {
@@ -240,13 +240,6 @@ func TestPlanRefusesTables(t *testing.T) {
 			assert.Equal(t, p.Refused[0].Reason, p.Reason)
 		})
 	}
-	order, err := table.NewSortOrder(1, []table.SortField{{SourceIDs: []int{1}, Transform: iceberg.IdentityTransform{}, Direction: table.SortASC, NullOrder: table.NullsFirst}})
-	require.NoError(t, err)
-	meta, err := table.NewMetadata(idAndText, iceberg.UnpartitionedSpec, order, "file:///nowhere", nil)
-	require.NoError(t, err)
-	refusal, refused := refuseTable(table.New(nil, meta, "", nil, nil))
-	assert.True(t, refused)
-	assert.Contains(t, refusal.Reason, "sorted table")
 }
 
 func TestPlanRefusesOnlyFilesItCannotRead(t *testing.T) {

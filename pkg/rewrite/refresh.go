@@ -13,7 +13,7 @@ import (
 // A group keeps its place when all its files are still live; the deletes that
 // apply to each file are computed anew. A group with a file that is gone, or
 // that may no longer be rewritten, is left out and named in Refused, as is every
-// group when the table's partition spec has changed. Files that
+// group when the table's partition spec or sort order has changed. Files that
 // appeared since are not looked at: they wait for the next NewPlan. Manifests
 // that the plan has read are not read again. The receiver stays as it was.
 //
@@ -34,8 +34,15 @@ func (p *Plan) Refresh(ctx context.Context, tbl *table.Table) (*Plan, error) {
 
 		return next, nil
 	}
+	var reason string
+	next.sorting, reason = sortingOf(tbl, p.options)
 	refused := newRefusals()
 	for _, g := range p.Groups {
+		if reason != "" || !next.sorting.equal(p.sorting) {
+			refused.group(g, "the table's sort order has changed")
+
+			continue
+		}
 		if next.specID != p.specID {
 			refused.group(g, "the table's partition spec has changed")
 

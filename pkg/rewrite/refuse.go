@@ -7,21 +7,14 @@ import (
 	"github.com/apache/iceberg-go/table"
 )
 
-// sortKeyProperty names the key that ColdFront keeps a table sorted by.
-const sortKeyProperty = "coldfront.sort-key"
-
 // encryptionKeyProperty is set on tables whose files are encrypted.
 const encryptionKeyProperty = "encryption.key-id"
 
 // refuseTable names the reason why no file of a table may be rewritten.
 func refuseTable(tbl *table.Table) (Refusal, bool) {
-	order := tbl.SortOrder()
 	props := tbl.Properties()
 	refuse := func(reason string) (Refusal, bool) { return Refusal{What: "table", Reason: reason}, true }
-	switch {
-	case order.Len() > 0 || props[sortKeyProperty] != "":
-		return refuse("sorted table: its files are refused until merged on the sort key, because concatenation would lose the order")
-	case props[encryptionKeyProperty] != "" || hasEncryptionKeys(tbl.Metadata()):
+	if props[encryptionKeyProperty] != "" || hasEncryptionKeys(tbl.Metadata()) {
 		return refuse("encrypted table: encrypted files can be neither read nor written")
 	}
 	if format := props.Get(table.WriteFormatDefaultKey, table.WriteFormatDefaultDefault); format != "parquet" {

@@ -48,6 +48,9 @@ type Options struct {
 	// BeforeChunk, when set, sees each column chunk that was spliced before it is
 	// written, with the column's path. It exists to inject faults in tests.
 	BeforeChunk func(path []string, chunk *column.Built)
+	// TempDir is the folder for rows that are being sorted and do not fit the
+	// memory. Empty is the system's own for temporary files.
+	TempDir string
 	// Engine is EngineAuto, EngineGeneral or EngineSplice; empty is EngineAuto.
 	// A group that cannot be spliced goes the general way.
 	Engine string

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"net/url"
 	"reflect"
 
 	"github.com/apache/arrow-go/v18/arrow/decimal128"
@@ -13,7 +12,6 @@ import (
 	"github.com/apache/iceberg-go"
 	iceio "github.com/apache/iceberg-go/io"
 	"github.com/apache/iceberg-go/table"
-	"github.com/google/uuid"
 
 	"compactor/pkg/rewrite/splice"
 	"compactor/pkg/rewrite/splice/format"
@@ -52,32 +50,11 @@ func (s *spliceRun) openOutput(u spliceUnit) error {
 	return nil
 }
 
-// newPath names a data file the way the general engine's writer does.
+// newPath names the next data file.
 func (s *spliceRun) newPath() (string, error) {
-	id, err := uuid.NewRandom()
-	if err != nil {
-		return "", fmt.Errorf("name output: %w", err)
-	}
-	props := s.out.Properties()
-	if where := partitionPath(s.tbl.Spec(), s.tbl.Schema(), s.group.Files[0].Data); where != "" {
-		root, err := url.Parse(s.out.Location())
-		if err != nil {
-			return "", fmt.Errorf("name output: %w", err)
-		}
-		copied := iceberg.Properties{}
-		for key, value := range props {
-			copied[key] = value
-		}
-		copied[table.WriteDataPathKey] = root.JoinPath("data", where).String()
-		props = copied
-	}
-	locations, err := table.LoadLocationProvider(s.out.Location(), props)
-	if err != nil {
-		return "", fmt.Errorf("name output: %w", err)
-	}
 	s.files++
 
-	return locations.NewDataLocation(fmt.Sprintf("00000-%d-%s-%05d.parquet", s.files-1, id, 1)), nil
+	return outputPath(s.tbl, s.out, s.group, s.files-1)
 }
 
 // closeOutput finishes the open file and describes it.

@@ -2,6 +2,7 @@ package rewrite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -55,6 +56,9 @@ func (r *Rewriter) verifyGroup(ctx context.Context, tbl *table.Table, res Result
 	if err != nil {
 		return err
 	}
+	if spec := tbl.Spec(); written.SpecID == spec.ID() { // else each partition has an order of its own
+		how.sorting = written.sorting
+	}
 	after, err := r.hashGroup(ctx, tbl, written, how)
 	if err != nil {
 		return err
@@ -66,19 +70,29 @@ func (r *Rewriter) verifyGroup(ctx context.Context, tbl *table.Table, res Result
 	return nil
 }
 
-// hashing says what a hash depends on.
-type hashing struct{ ordered, lineage bool }
+// hashing says what a hash depends on, and in which order the rows have to be.
+type hashing struct {
+	ordered, lineage bool
+	sorting          *sorting
+}
 
 // hashGroup hashes the rows of a group's files within its share of the memory.
 func (r *Rewriter) hashGroup(ctx context.Context, tbl *table.Table, g Group, how hashing) (checksum, error) {
 	sum := checksum{ordered: how.ordered}
+	order := newOrderCheck(how.sorting)
+	var misplaced error
 	err := r.reserve(ctx, tbl, g, func(a allotment) error {
 		o := readOptions{batchRows: maxBatchRows, batchBytes: a.batchBytes, lineage: how.lineage}
 
-		return eachBatch(ctx, tbl, g.Files, o, func(rec arrow.RecordBatch) { sum.addBatch(rec) })
+		return eachBatch(ctx, tbl, g.Files, o, func(rec arrow.RecordBatch) {
+			sum.addBatch(rec)
+			if misplaced == nil {
+				misplaced = order.check(rec)
+			}
+		})
 	})
 
-	return sum, err
+	return sum, errors.Join(err, misplaced)
 }
 
 // eachBatch reads files and releases each batch after it was seen.

@@ -1,7 +1,9 @@
 package rewrite
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,10 +31,8 @@ func unwritable(tbl *table.Table) string {
 			}
 		}
 	}
-	if text, set := props[compressionLevelKey]; set {
-		if _, err := strconv.Atoi(text); err != nil {
-			return fmt.Sprintf("%s is %q, which is not a number", compressionLevelKey, text)
-		}
+	if reason := cmp.Or(unusableLevel(props), unusableBloom(props)); reason != "" {
+		return reason
 	}
 
 	return UnwritableSpec(tbl.Schema(), tbl.Spec())
@@ -49,6 +49,43 @@ func UnwritableSpec(sc *iceberg.Schema, spec iceberg.PartitionSpec) string {
 	}
 
 	return severalDecimals(sc, spec)
+}
+
+// unusableLevel looks for a level that the codec does not have.
+func unusableLevel(props iceberg.Properties) string {
+	text, set := props[compressionLevelKey]
+	if !set {
+		return ""
+	}
+	level, err := strconv.Atoi(text)
+	if err != nil {
+		return fmt.Sprintf("%s is %q, which is not a number", compressionLevelKey, text)
+	}
+	codec := strings.ToLower(props.Get(compressionCodecKey, "zstd"))
+	bounds, levels := map[string][2]int{"zstd": {-5, 22}, "gzip": {-3, 9}, "brotli": {-1, 11}}[codec]
+	if levels && (level < bounds[0] || level > bounds[1]) {
+		return fmt.Sprintf("%s is %d; %s has levels from %d to %d", compressionLevelKey, level, codec, bounds[0], bounds[1])
+	}
+
+	return ""
+}
+
+// unusableBloom looks for numbers of bloom filters that make no sense.
+func unusableBloom(props iceberg.Properties) string {
+	for _, key := range slices.Sorted(maps.Keys(props)) {
+		if strings.HasPrefix(key, bloomRatePrefix) {
+			if rate, err := strconv.ParseFloat(props[key], 64); err != nil || !(rate > 0 && rate < 1) {
+				return fmt.Sprintf("%s is %q, which is no share between 0 and 1", key, props[key])
+			}
+		}
+		if strings.HasPrefix(key, bloomValuesPrefix) {
+			if n, err := strconv.ParseInt(props[key], 10, 32); err != nil || n < 1 {
+				return fmt.Sprintf("%s is %q, which is no number of values", key, props[key])
+			}
+		}
+	}
+
+	return ""
 }
 
 // severalDecimals looks for two decimal values in a partition: iceberg-go gives

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/apache/arrow-go/v18/parquet"
+	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 	"github.com/apache/iceberg-go"
 	"github.com/apache/iceberg-go/table"
 )
@@ -32,7 +34,17 @@ func writerTable(tbl *table.Table, rec *recorder) (*table.Table, error) {
 	if props[compressionLevelKey] == "" && codec == "zstd" {
 		changed[compressionLevelKey] = fastCompressionLevel
 	}
+	if err := fileNames(tbl, changed); err != nil {
+		return nil, err
+	}
 	err = builder.SetProperties(changed)
+	if err == nil && !tbl.SortOrder().IsUnsorted() {
+		// The writer would sort each batch, which is of no use.
+		unsorted := table.UnsortedSortOrder
+		if err = builder.AddSortOrder(&unsorted); err == nil {
+			err = builder.SetDefaultSortOrderID(table.UnsortedSortOrderID)
+		}
+	}
 	spec := tbl.Spec()
 	if path := props[table.WriteDataPathKey]; err == nil && path != "" && !spec.IsUnpartitioned() {
 		err = builder.SetLoc(strings.TrimSuffix(strings.TrimRight(path, "/"), "/data"))
@@ -46,4 +58,51 @@ func writerTable(tbl *table.Table, rec *recorder) (*table.Table, error) {
 	}
 
 	return table.New(tbl.Identifier(), meta, tbl.MetadataLocation(), rec.open(tbl), nil), nil
+}
+
+// fileNames adds properties of single columns under the names that the files
+// have, by which iceberg-go (v0.7.0) and the splice engine look them up: Parquet
+// does not allow all names, and lists and maps have levels of their own there.
+func fileNames(tbl *table.Table, out iceberg.Properties) error {
+	schema := tbl.Schema()
+	stored, leaves, err := storedColumns(schema, tbl.Properties())
+	if err != nil {
+		return err
+	}
+	for key, value := range tbl.Properties() {
+		for _, prefix := range []string{table.MetricsModeColumnConfPrefix + ".", bloomColumnPrefix, dictColumnPrefix} {
+			name, found := strings.CutPrefix(key, prefix)
+			field, known := schema.FindFieldByName(name)
+			if !found || !known {
+				continue
+			}
+			other := leaves[field.ID].path
+			if prefix == table.MetricsModeColumnConfPrefix+"." {
+				other, _ = stored.FindColumnName(field.ID)
+			}
+			if other != "" && other != name {
+				out[prefix+other] = value
+			}
+		}
+	}
+
+	return nil
+}
+
+// storedColumns are the schema that the files of a table have, and their columns.
+func storedColumns(schema *iceberg.Schema, props iceberg.Properties) (*iceberg.Schema, map[int]leafColumn, error) {
+	stored, err := iceberg.SanitizeColumnNames(schema)
+	if err != nil {
+		return nil, nil, fmt.Errorf("adapt column names: %w", err)
+	}
+	sc, err := table.SchemaToArrowSchemaWithOptions(stored, table.ArrowSchemaOptions{IncludeFieldIDs: true, TableProperties: props})
+	if err != nil {
+		return nil, nil, fmt.Errorf("convert table schema to arrow: %w", err)
+	}
+	columns, err := pqarrow.ToParquet(sc, parquet.NewWriterProperties(), arrowProperties())
+	if err != nil {
+		return nil, nil, fmt.Errorf("convert table schema to parquet: %w", err)
+	}
+
+	return stored, leafColumns(columns), nil
 }

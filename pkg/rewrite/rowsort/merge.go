@@ -116,7 +116,7 @@ func (q queue) Less(i, j int) bool {
 
 // merge hands out the rows of all sources in order, in batches of about a size.
 // It releases what it took from the sources, also after an error.
-func (s *Sorter) merge(ctx context.Context, from []source, size int64, out func(part) error) error {
+func (s *Sorter) merge(ctx context.Context, from []source, size batchSize, out func(part) error) error {
 	m := &merger{size: size, out: out}
 	defer m.close(from)
 	for i, next := range from {
@@ -140,7 +140,7 @@ func (s *Sorter) merge(ctx context.Context, from []source, size int64, out func(
 		} else {
 			heap.Pop(&m.queue)
 		}
-		if m.bytes >= m.size || len(m.rows) >= mostBatchRows {
+		if m.bytes >= m.size.bytes || len(m.rows) >= m.size.rows {
 			if err := context.Cause(ctx); err != nil {
 				return fmt.Errorf("merge sorted rows: %w", err)
 			}
@@ -155,7 +155,7 @@ func (s *Sorter) merge(ctx context.Context, from []source, size int64, out func(
 
 // merger gathers the rows of the next batch.
 type merger struct {
-	size  int64
+	size  batchSize
 	out   func(part) error
 	queue queue
 

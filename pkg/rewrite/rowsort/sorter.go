@@ -34,6 +34,8 @@ type Options struct {
 	Memory int64
 	// BatchBytes is about the size of the batches that Rows gives. 0 is 1 MiB.
 	BatchBytes int64
+	// BatchRows is the most rows of a batch that Rows gives. 0 is 65,536.
+	BatchRows int
 	// Create makes an empty file for a run; TempFiles is the usual way.
 	Create func() (File, error)
 }
@@ -67,6 +69,9 @@ type part struct {
 func New(o Options) *Sorter {
 	if o.BatchBytes <= 0 {
 		o.BatchBytes = mostSpill
+	}
+	if o.BatchRows <= 0 {
+		o.BatchRows = mostBatchRows
 	}
 
 	return &Sorter{opts: o}
@@ -169,7 +174,7 @@ var errStopped = errors.New("no more rows wanted")
 
 func (s *Sorter) finish(ctx context.Context, out func(part) error) error {
 	if len(s.runs) == 0 {
-		return s.merge(ctx, s.inMemory(), s.opts.BatchBytes, out)
+		return s.merge(ctx, s.inMemory(), s.finished(), out)
 	}
 	if err := s.spill(ctx); err != nil {
 		return err
@@ -187,8 +192,17 @@ func (s *Sorter) finish(ctx context.Context, out func(part) error) error {
 		return err
 	}
 
-	return s.merge(ctx, sources, s.opts.BatchBytes, out)
+	return s.merge(ctx, sources, s.finished(), out)
 }
+
+// batchSize bounds a batch.
+type batchSize struct {
+	bytes int64
+	rows  int
+}
+
+// finished is the size of the batches that Rows gives.
+func (s *Sorter) finished() batchSize { return batchSize{s.opts.BatchBytes, s.opts.BatchRows} }
 
 // spillBytes is the size of a batch in a file.
 func (s *Sorter) spillBytes() int64 {
@@ -238,7 +252,7 @@ func (s *Sorter) write(ctx context.Context, from []source) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = s.merge(ctx, from, s.spillBytes(), func(p part) error {
+	err = s.merge(ctx, from, batchSize{s.spillBytes(), mostBatchRows}, func(p part) error {
 		defer p.rec.Release()
 		s.widest = max(s.widest, p.bytes)
 
