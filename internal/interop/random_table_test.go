@@ -31,6 +31,7 @@ type randomTable struct {
 	version int
 	ids     []int64 // of the rows that should be there
 	next    int64
+	byValue bool // some rows were deleted by equality
 	story   []string
 }
 
@@ -235,6 +236,7 @@ func (x *randomTable) delete() {
 	switch {
 	case oneSpec && spec.IsUnpartitioned() && (x.version > 2 || x.r.IntN(2) == 0):
 		x.note("delete ids %v by equality", gone)
+		x.byValue = true
 		x.deleteEqual(gone)
 	case x.version == 2 && oneSpec: // iceberg-go's deletes in files of an older spec mean different things to different readers
 		x.note("delete ids %v by position", gone)

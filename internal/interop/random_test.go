@@ -55,8 +55,10 @@ func (w *world) random(t *testing.T, seed uint64) {
 	require.NoError(t, python.ask(t, fmt.Sprintf("result = probes(%q)", w.table(name)), &conditions))
 	before := inner.look(name, []reader{byDuckDB}, conditions...)
 	require.Len(t, before[0].rows, len(x.ids), "rows that DuckDB reads before anything is done")
-	flags := [][]string{{"--rewrite-all"}, {"--min-input-files", "2"}, {"--rewrite-all", "--target-file-size", "2KiB"},
-		{"--min-input-files", "1000", "--rewrite-deletes"}}
+	flags := [][]string{{"--rewrite-all"}, {"--min-input-files", "2"}, {"--rewrite-all", "--target-file-size", "2KiB"}}
+	if !x.byValue { // PyIceberg reads no table with equality deletes, which would stay
+		flags = append(flags, []string{"--min-input-files", "1000", "--rewrite-deletes"})
+	}
 	code, steps, log := inner.compactor(name, "run", append(pick(x.r, flags), "--verify")...)
 	require.Zero(t, code, "%+v\n%s", steps, log)
 	for i, s := range inner.look(name, []reader{byDuckDB}, conditions...) {
