@@ -46,7 +46,7 @@ func compactKeyFlags() []keyFlag {
 		{"delete-ratio-threshold", "defaults.compact.delete_ratio_threshold", "rewrite a file when at least this `RATIO` of its rows is deleted (default: 0.3)"},
 		{"strategy", "defaults.compact.strategy", "write rows in `ORDER`: sort puts them in the table's sort order, binpack keeps them as they are, auto sorts where the table has an order (default: auto)"},
 		{"sort-by", "defaults.compact.sort_by", "sort by `KEYS` instead of the table's sort order, such as \"region, ts desc nulls last, bucket(16, id)\""},
-		{"engine", "defaults.compact.engine", "rewrite with `ENGINE`: splice moves encoded pages where it can, general decodes and encodes, auto picks (general so far; default: auto)"},
+		{"engine", "defaults.compact.engine", "rewrite with `ENGINE`: auto and splice move encoded pages in groups where that can be done, general decodes and encodes all (default: auto)"},
 		{"max-group-size", "defaults.compact.max_group_size", "read at most `SIZE` per group (default: 100GiB, and 2 x target while max-hold is not 0)"},
 	}
 }

@@ -63,7 +63,7 @@ func compactKeys() []*key {
 			def: "auto", enum: []string{"auto", "binpack", "sort"}, policy: func(p *Policy) any { return &p.Compact.Strategy }},
 		{name: keySortBy, doc: "Sort by this instead of the table's sort order: columns or transforms of them, with asc or desc and nulls first or nulls last, such as \"region, ts desc, bucket(16, id)\".",
 			note: "the table's sort order", policy: func(p *Policy) any { return &p.Compact.SortBy }},
-		{name: "compact.engine", doc: "How files are rewritten: general decodes and encodes, splice moves encoded pages where it can, auto picks (general so far).",
+		{name: "compact.engine", doc: "How files are rewritten: auto and splice move encoded pages in groups where that can be done, general decodes and encodes all.",
 			def: "auto", enum: []string{"auto", "general", "splice"}, policy: func(p *Policy) any { return &p.Compact.Engine }},
 	}
 }

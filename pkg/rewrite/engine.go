@@ -19,8 +19,8 @@ import (
 	"compactor/pkg/rewrite/splice/thrift"
 )
 
-// The engines. EngineAuto is the general one as long as splicing was not tried
-// on the files of more writers.
+// The engines. EngineAuto and EngineSplice both try each group with the splice
+// engine and leave to the general one what it refuses.
 const (
 	// EngineGeneral decodes, applies deletes and encodes.
 	EngineGeneral = "general"
@@ -33,8 +33,8 @@ const (
 type Engine struct {
 	// Name is EngineGeneral or EngineSplice.
 	Name string
-	// Reason says why a group was not spliced; empty when it was, or was not
-	// asked to be. Detail says about what.
+	// Reason says why a group was not spliced; empty when it was, or when the
+	// general engine was asked for. Detail says about what.
 	Reason, Detail string
 	// Pages are zero for the general engine, which decodes all of them.
 	Pages column.Counts

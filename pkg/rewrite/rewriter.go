@@ -181,7 +181,7 @@ func (r *Rewriter) one(ctx context.Context, tbl *table.Table, g Group) Result {
 // nothing behind but the reason, and the general engine begins anew.
 func (r *Rewriter) trySplice(ctx context.Context, tbl *table.Table, rec *recorder, res *Result) (done bool, err error) {
 	res.Engine = Engine{Name: EngineGeneral}
-	if r.opts.Engine != EngineSplice {
+	if r.opts.Engine == EngineGeneral {
 		return false, nil
 	}
 	err = r.choose(tbl, res.Group)
