@@ -46,19 +46,19 @@ var idAndText = iceberg.NewSchema(0,
 
 func newEnv(t *testing.T, sc *iceberg.Schema, spec iceberg.PartitionSpec, props iceberg.Properties) *env {
 	t.Helper()
-	dir := t.TempDir()
-	cat, err := catalog.Load(t.Context(), "test", iceberg.Properties{
-		"type": "sql", "sql.driver": "sqliteshim", "sql.dialect": "sqlite",
-		"uri": "file:" + filepath.Join(dir, "catalog.db"), "warehouse": "file://" + dir,
-	})
-	require.NoError(t, err)
-	e := &env{t: t, cat: cat, name: table.Identifier{"db", "t"}, dir: dir}
-	require.NoError(t, cat.CreateNamespace(t.Context(), table.Identifier{"db"}, nil))
+
+	return newEnvIn(t, t.TempDir(), sc, spec, props)
+}
+
+func newEnvIn(t *testing.T, dir string, sc *iceberg.Schema, spec iceberg.PartitionSpec, props iceberg.Properties) *env {
+	t.Helper()
+	e := openIn(t, dir)
+	require.NoError(t, e.cat.CreateNamespace(t.Context(), table.Identifier{"db"}, nil))
 	merged := iceberg.Properties{"format-version": "2"}
 	for k, v := range props {
 		merged[k] = v
 	}
-	_, err = cat.CreateTable(t.Context(), e.name, sc,
+	_, err := e.cat.CreateTable(t.Context(), e.name, sc,
 		catalog.WithPartitionSpec(&spec), catalog.WithProperties(merged), catalog.WithLocation("file://"+filepath.Join(dir, "t")))
 	require.NoError(t, err)
 
