@@ -157,7 +157,7 @@ func (s *spliceRun) options() error {
 	level := props.GetInt(compressionLevelKey, compress.DefaultCompressionLevel)
 	s.opts = splice.Options{
 		Column: column.Options{
-			Pool:  codec.New(tableCodec, level),
+			Pool: codec.New(tableCodec, level), Buffers: &column.Buffers{},
 			Codec: tableCodec, V2: pageVersion == parquet.DataPageV2,
 			PageBytes:       props.GetInt(table.ParquetPageSizeBytesKey, table.ParquetPageSizeBytesDefault),
 			DictionaryBytes: props.GetInt(table.ParquetDictSizeBytesKey, table.ParquetDictSizeBytesDefault),

@@ -167,7 +167,7 @@ func (p *Pool) Encode(c format.Codec, dst, src []byte) ([]byte, error) {
 		if !ok {
 			var err error
 			e, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.EncoderLevelFromZstd(p.levelOf(c))),
-				zstd.WithEncoderConcurrency(1), zstd.WithZeroFrames(true), zstd.WithAllLitEntropyCompression(true))
+				zstd.WithEncoderConcurrency(1), zstd.WithZeroFrames(true), zstd.WithEncoderCRC(false))
 			if err != nil {
 				return nil, fmt.Errorf("open compressor: %w", err)
 			}

@@ -34,9 +34,7 @@ type builder struct {
 	remaps [][]uint32   // by source
 	same   []bool       // by source: the remap changes nothing
 
-	pending pending
-	buf     []byte // decompressed page
-	indices []uint32
+	buffers
 
 	rows int64
 	// nulls of a repeated column, counted by the levels. Writers do not agree on
@@ -49,77 +47,6 @@ type builder struct {
 	summaries  []stats.Summary // by page that was put out
 	pageValues []int
 	encoded    map[pageKind]int32
-}
-
-// mergeDictionaries reads the dictionaries in use and decides whether the chunk
-// has one. Either all indices of a chunk are kept or none: some readers do not
-// like a chunk that changes its mind.
-func (b *builder) mergeDictionaries(sources []Source) error {
-	b.encoded = make(map[pageKind]int32)
-	b.remaps, b.same = make([][]uint32, len(sources)), make([]bool, len(sources))
-	merged := &dict.Merged{}
-	var values int
-	for i, s := range sources {
-		n := indexed(s)
-		if n < 0 {
-			continue
-		}
-		d, err := dict.Parse(s.Chunk.Dictionary, s.Chunk.Codec, b.leaf, b.opts.Pool)
-		if err != nil {
-			return err //nolint:wrapcheck // says what it is
-		}
-		b.remaps[i], b.same[i] = merged.Add(d)
-		values += n
-		if len(merged.Plain) > b.opts.DictionaryBytes {
-			return nil
-		}
-	}
-	if merged.Count == 0 {
-		return nil
-	}
-	// Indices and dictionary have to be smaller than the values themselves.
-	width := len(merged.Plain) / merged.Count
-	if len(merged.Plain)+values*int(bitsFor(merged.Count))/8 > values*width {
-		return nil
-	}
-	b.merged = merged
-
-	return b.putDictionary()
-}
-
-// indexed counts the values in pages of indices, -1 without any such page.
-func indexed(s Source) int {
-	if s.Chunk == nil {
-		return -1
-	}
-	n := -1
-	for i := range s.Chunk.Pages {
-		if p := &s.Chunk.Pages[i]; p.Encoding().Dictionary() {
-			n = max(n, 0) + p.Values()
-		}
-	}
-
-	return n
-}
-
-func (b *builder) putDictionary() error {
-	body, err := b.opts.Pool.Encode(b.out.Codec, nil, b.merged.Plain)
-	if err != nil {
-		return err //nolint:wrapcheck // says what it is
-	}
-	h, err := header(format.DictionaryPage, len(b.merged.Plain), body)
-	if err != nil {
-		return err
-	}
-	h.Dictionary = &format.DictionaryPageHeader{NumValues: int32(b.merged.Count), Encoding: format.Plain}
-	head := h.Append(nil)
-	b.piece(head, body)
-	b.out.DictionarySize = b.out.Size
-	b.out.Uncompressed += int64(len(head) + len(b.merged.Plain))
-	b.out.Counts.BytesMade += int64(len(body))
-	b.encoded[pageKind{format.DictionaryPage, format.Plain}]++
-
-	return nil
 }
 
 // header is that of a page made anew, with its checksum.
@@ -232,12 +159,7 @@ func (b *builder) addPages(i int, s Source) error {
 		case isIndex && b.merged != nil:
 			err = b.remap(s, p, joint{summary: summary, remap: b.remaps[i]})
 		case isIndex:
-			if dictionary == nil {
-				if dictionary, err = dict.Parse(s.Chunk.Dictionary, s.Chunk.Codec, b.leaf, b.opts.Pool); err != nil {
-					return err //nolint:wrapcheck // says what it is
-				}
-			}
-			err = b.gather(s, p, joint{summary: summary, dictionary: dictionary})
+			dictionary, err = b.spread(s, p, joint{summary: summary, dictionary: dictionary})
 		case b.small && joinable(p.Encoding()) && int(p.Header.Uncompressed) <= b.opts.PageBytes:
 			err = b.coalesce(s, p, summary)
 		default:
@@ -247,33 +169,6 @@ func (b *builder) addPages(i int, s Source) error {
 			return err
 		}
 		b.fresh = false
-	}
-
-	return nil
-}
-
-// checkIndices looks at indices that are moved: one beyond its own dictionary
-// would not be seen as damaged any more where the merged one is larger.
-func (b *builder) checkIndices(i int, s Source, p *page.Page) error {
-	own := len(b.remaps[i])
-	if own == b.merged.Count {
-		return nil
-	}
-	parts, err := b.split(s, p)
-	if err != nil {
-		return err
-	}
-	present, err := presentIn(p, parts, b.leaf)
-	if err != nil {
-		return err
-	}
-	if err := b.readIndices(parts.Values, present); err != nil {
-		return err
-	}
-	for _, index := range b.indices {
-		if int(index) >= own {
-			return fmt.Errorf("%w: index %d of %d values", dict.ErrCorrupt, index, own)
-		}
 	}
 
 	return nil
@@ -386,9 +281,9 @@ func (b *builder) transcode(s Source, p *page.Page, d done) error {
 			return err //nolint:wrapcheck // says what it is
 		}
 	}
-	body, err := b.opts.Pool.Encode(b.out.Codec, nil, raw)
+	body, err := b.encode(raw)
 	if err != nil {
-		return err //nolint:wrapcheck // says what it is
+		return err
 	}
 	made, err := header(h.Type, int(h.Uncompressed), levels, body)
 	if err != nil {

@@ -36,6 +36,8 @@ import (
 // Options are the same for all columns of a file.
 type Options struct {
 	Pool *codec.Pool
+	// Buffers are optional.
+	Buffers *Buffers
 	// Codec is that of chunks none of whose inputs has pages.
 	Codec format.Codec
 	// V2 writes data pages of version 2 where a page is made anew.
@@ -107,7 +109,8 @@ type Built struct {
 // sources' memory. An error is a refusal or says that a source is damaged; the
 // caller names the column. It is safe to run for several columns at once.
 func Build(leaf page.Leaf, sources []Source, o Options) (*Built, error) {
-	b := &builder{leaf: leaf, opts: o, out: &Built{Codec: chunkCodec(sources, o.Codec)}}
+	b := &builder{leaf: leaf, opts: o, out: &Built{Codec: chunkCodec(sources, o.Codec)}, buffers: o.Buffers.lend()}
+	defer func() { o.Buffers.giveBack(b.buffers) }()
 	b.small = averagePage(sources) < int64(o.SmallPage)
 	if err := b.mergeDictionaries(sources); err != nil {
 		return nil, err

@@ -4,27 +4,41 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"compactor/pkg/rewrite/splice/dict"
 	"compactor/pkg/rewrite/splice/format"
 	"compactor/pkg/rewrite/splice/hybrid"
 	"compactor/pkg/rewrite/splice/page"
 	"compactor/pkg/rewrite/splice/refuse"
+	"compactor/pkg/rewrite/splice/stats"
 )
 
 // largestGathered bounds a page that is copied out of a dictionary, which may
 // stand for any amount of data, in bytes.
 const largestGathered = 32 << 20
 
-// gather copies the values of a page out of a dictionary that is not kept.
-func (b *builder) gather(s Source, p *page.Page, j joint) error {
+// spread does away with the dictionary of a page. It returns the dictionary once
+// it was needed, for the next page of the chunk.
+func (b *builder) spread(s Source, p *page.Page, j joint) (*dict.Dictionary, error) {
 	parts, err := b.split(s, p)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !b.small && b.opts.V2 && s.Chunk.Codec == b.out.Codec {
-		if ok, err := b.promote(s, p, promotion{joint: j, parts: parts}); ok || err != nil {
-			return err
+		if ok, err := b.promote(s, p, promotion{summary: j.summary, parts: parts}); ok || err != nil {
+			return nil, err
 		}
 	}
+	if j.dictionary == nil {
+		if j.dictionary, err = dict.Parse(s.Chunk.Dictionary, s.Chunk.Codec, b.leaf, b.opts.Pool); err != nil {
+			return nil, err //nolint:wrapcheck // says what it is
+		}
+	}
+
+	return j.dictionary, b.gather(p, parts, j)
+}
+
+// gather copies the values of a page out of a dictionary that is not kept.
+func (b *builder) gather(p *page.Page, parts page.Parts, j joint) error {
 	present, err := b.take(p, parts, format.Plain)
 	if err != nil {
 		return err
@@ -38,7 +52,7 @@ func (b *builder) gather(s Source, p *page.Page, j joint) error {
 	if size := j.dictionary.Size(b.indices); len(b.pending.values)+size > largestGathered {
 		return &refuse.Error{Rule: page.RuleLarge, Detail: fmt.Sprintf("values of %d bytes out of a dictionary", size)}
 	}
-	if j.dictionary.Sequential(b.indices) {
+	if dict.Sequential(b.indices, j.dictionary.Count) {
 		b.pending.values = append(b.pending.values, j.dictionary.Plain...)
 	} else {
 		for _, i := range b.indices {
@@ -53,25 +67,31 @@ func (b *builder) gather(s Source, p *page.Page, j joint) error {
 }
 
 type promotion struct {
-	joint
-	parts page.Parts
+	summary stats.Summary
+	parts   page.Parts
 }
 
 // promote makes a data page of the dictionary page, when it holds the values of
 // the chunk's only page in their order. In a version 2 page levels stand before
-// the compressed body, so it is moved as it is.
+// the compressed body, so it is moved as it is, and like all that is moved its
+// values are not looked at.
 func (b *builder) promote(s Source, p *page.Page, m promotion) (bool, error) {
 	if len(s.Chunk.Pages) != 1 {
 		return false, nil
 	}
 	present, err := presentIn(p, m.parts, b.leaf)
-	if err != nil || present != m.dictionary.Count || present == 0 {
+	dictionary := s.Chunk.Dictionary
+	size := int(dictionary.Header.Uncompressed)
+	if err != nil || present != int(dictionary.Header.Dictionary.NumValues) || present == 0 || size > page.Largest {
 		return false, err
+	}
+	if width := b.leaf.Width(); width > 0 && size != present*width {
+		return false, nil // damage, which who reads the values will name
 	}
 	if err := b.readIndices(m.parts.Values, present); err != nil {
 		return false, err
 	}
-	if !m.dictionary.Sequential(b.indices) {
+	if !dict.Sequential(b.indices, present) {
 		return false, nil
 	}
 	rows, begins, err := page.Rows(p, m.parts.Rep, b.leaf)
@@ -82,8 +102,8 @@ func (b *builder) promote(s Source, p *page.Page, m promotion) (bool, error) {
 		return false, err
 	}
 	levels := append(append([]byte(nil), m.parts.Rep...), m.parts.Def...)
-	body := s.Chunk.Dictionary.Body
-	plain := len(levels) + len(m.dictionary.Plain)
+	body := dictionary.Body
+	plain := len(levels) + size
 	h, err := header(format.DataPageV2, plain, levels, body)
 	if err != nil {
 		return false, err
@@ -144,8 +164,13 @@ func (b *builder) encodeLevels() (rep, def []byte) {
 	if b.leaf.MaxRep > 0 {
 		rep = hybrid.Encode(nil, b.pending.rep, hybrid.Width(uint32(b.leaf.MaxRep)))
 	}
-	if b.leaf.MaxDef > 0 {
-		def = hybrid.Encode(nil, b.pending.def, hybrid.Width(uint32(b.leaf.MaxDef)))
+	width := hybrid.Width(uint32(b.leaf.MaxDef))
+	switch {
+	case b.leaf.MaxDef == 0:
+	case len(b.pending.def) == 0:
+		def = hybrid.AppendRun(nil, uint32(b.leaf.MaxDef), width, b.pending.count)
+	default:
+		def = hybrid.Encode(nil, b.pending.def, width)
 	}
 
 	return rep, def
@@ -190,8 +215,8 @@ func (b *builder) finishV2(d *done, rep, def, values []byte) error {
 	var body []byte
 	if len(values) > 0 {
 		var err error
-		if body, err = b.opts.Pool.Encode(b.out.Codec, nil, values); err != nil {
-			return err //nolint:wrapcheck // says what it is
+		if body, err = b.encode(values); err != nil {
+			return err
 		}
 	}
 	d.uncompressed = len(rep) + len(def) + len(values)
@@ -222,9 +247,9 @@ func (b *builder) finishV1(d *done, rep, def, values []byte) error {
 		}
 	}
 	raw = append(raw, values...)
-	body, err := b.opts.Pool.Encode(b.out.Codec, nil, raw)
+	body, err := b.encode(raw)
 	if err != nil {
-		return err //nolint:wrapcheck // says what it is
+		return err
 	}
 	d.uncompressed = len(raw)
 	h, err := header(format.DataPage, d.uncompressed, body)

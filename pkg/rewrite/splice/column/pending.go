@@ -22,7 +22,8 @@ const valuesPerPage = 1 << 20
 // pending is a page in the making.
 type pending struct {
 	encoding format.Encoding
-	rep, def []uint32
+	rep      []uint32
+	def      []uint32 // empty as long as no value is missing
 	indices  []uint32 // for a page of indices, or of booleans
 	values   []byte   // for a PLAIN page
 	count    int      // values, nulls included
@@ -89,8 +90,13 @@ func (b *builder) definitions(levels []byte, n int) (present int, err error) {
 		return n, nil
 	}
 	pend := &b.pending
+	width := hybrid.Width(uint32(b.leaf.MaxDef))
+	if len(pend.def) == 0 && hybrid.Constant(levels, width, n, uint32(b.leaf.MaxDef)) {
+		return n, nil
+	}
+	pend.spell(uint32(b.leaf.MaxDef))
 	at := len(pend.def)
-	if pend.def, err = hybrid.Decode(pend.def, levels, hybrid.Width(uint32(b.leaf.MaxDef)), n); err != nil {
+	if pend.def, err = hybrid.Decode(pend.def, levels, width, n); err != nil {
 		return 0, fmt.Errorf("definition levels: %w", err)
 	}
 	for _, level := range pend.def[at:] {
@@ -103,6 +109,13 @@ func (b *builder) definitions(levels []byte, n int) (present int, err error) {
 	}
 
 	return present, nil
+}
+
+// spell writes the levels of the values so far out, before one that is missing.
+func (p *pending) spell(present uint32) {
+	for len(p.def) < p.count {
+		p.def = append(p.def, present)
+	}
 }
 
 // open makes the pending page one of the given encoding with room for more.
@@ -278,6 +291,7 @@ func (b *builder) addNulls(s Source) error {
 			return err
 		}
 		p := &b.pending
+		p.spell(uint32(b.leaf.MaxDef))
 		for range n {
 			p.def = append(p.def, 0)
 			if b.leaf.MaxRep > 0 {

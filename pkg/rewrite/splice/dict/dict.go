@@ -104,9 +104,9 @@ func (d *Dictionary) Size(indices []uint32) int {
 	return n
 }
 
-// Sequential reports whether the indices name every value once, in order.
-func (d *Dictionary) Sequential(indices []uint32) bool {
-	if len(indices) != d.Count {
+// Sequential reports whether the indices name each of n values once, in order.
+func Sequential(indices []uint32, n int) bool {
+	if len(indices) != n {
 		return false
 	}
 	for at, i := range indices {
@@ -124,7 +124,7 @@ type Merged struct {
 	Plain   []byte
 	Count   int
 	texts   map[string]uint32
-	numbers map[uint64]uint32
+	numbers numbers
 }
 
 // Add takes in a dictionary. remap gives the new index of each of its values;
@@ -134,10 +134,8 @@ func (m *Merged) Add(d *Dictionary) (remap []uint32, identity bool) {
 	identity = true
 	for i := range remap {
 		v := d.At(uint32(i))
-		index, known := m.find(v, d.width)
+		index, known := m.place(v, d.width)
 		if !known {
-			index = uint32(m.Count)
-			m.put(v, d.width, index)
 			m.Plain = append(m.Plain, v...)
 			m.Count++
 		}
@@ -148,36 +146,21 @@ func (m *Merged) Add(d *Dictionary) (remap []uint32, identity bool) {
 	return remap, identity
 }
 
-func (m *Merged) find(v []byte, width int) (uint32, bool) {
-	if width == 4 || width == 8 {
-		i, ok := m.numbers[number(v)]
-
-		return i, ok
+// place finds the index of a value, which is the next one when it is new.
+func (m *Merged) place(v []byte, width int) (index uint32, known bool) {
+	switch width {
+	case 4:
+		return m.numbers.place(uint64(binary.LittleEndian.Uint32(v)), uint32(m.Count))
+	case 8:
+		return m.numbers.place(binary.LittleEndian.Uint64(v), uint32(m.Count))
 	}
-	i, ok := m.texts[string(v)]
-
-	return i, ok
-}
-
-func (m *Merged) put(v []byte, width int, index uint32) {
-	if width == 4 || width == 8 {
-		if m.numbers == nil {
-			m.numbers = make(map[uint64]uint32)
-		}
-		m.numbers[number(v)] = index
-
-		return
+	if index, known = m.texts[string(v)]; known {
+		return index, true
 	}
 	if m.texts == nil {
 		m.texts = make(map[string]uint32)
 	}
-	m.texts[string(v)] = index
-}
+	m.texts[string(v)] = uint32(m.Count)
 
-func number(v []byte) uint64 {
-	if len(v) == 4 {
-		return uint64(binary.LittleEndian.Uint32(v))
-	}
-
-	return binary.LittleEndian.Uint64(v)
+	return uint32(m.Count), false
 }

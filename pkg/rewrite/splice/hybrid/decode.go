@@ -186,3 +186,16 @@ func Count(b []byte, width uint, n int, want uint32) (equal int, first uint32, e
 
 	return equal, first, nil
 }
+
+// Constant reports whether the stream is one run of the given value that is long
+// enough for n values. False says nothing: the values may still be equal.
+func Constant(b []byte, width uint, n int, v uint32) bool {
+	head, k := binary.Uvarint(b)
+	if k <= 0 || head&1 == 1 || head>>1 < uint64(max(0, n)) || width == 0 || width > MaxWidth {
+		return false
+	}
+	var scratch [1]uint32
+	one, _, err := decodeRun(scratch[:0], b[k:], width, 1)
+
+	return err == nil && one[0] == v
+}

@@ -110,3 +110,14 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+func TestConstantKnowsALongEnoughRunOfTheValue(t *testing.T) {
+	run := AppendRun(nil, 3, 2, 100)
+	assert.True(t, Constant(run, 2, 100, 3))
+	assert.True(t, Constant(run, 2, 99, 3), "a writer may count the padding in")
+	assert.False(t, Constant(run, 2, 101, 3), "the run ends early")
+	assert.False(t, Constant(run, 2, 100, 2), "of another value")
+	assert.False(t, Constant(run[:1], 2, 100, 3), "without its value")
+	assert.False(t, Constant(Encode(nil, []uint32{3, 1, 3}, 2), 2, 3, 3), "packed")
+	assert.False(t, Constant(nil, 2, 1, 3))
+}

@@ -1,0 +1,175 @@
+package column
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+
+	"compactor/pkg/rewrite/splice/dict"
+	"compactor/pkg/rewrite/splice/format"
+	"compactor/pkg/rewrite/splice/page"
+)
+
+// mergeDictionaries reads the dictionaries in use and decides whether the chunk
+// has one. Either all indices of a chunk are kept or none: some readers do not
+// like a chunk that changes its mind.
+func (b *builder) mergeDictionaries(sources []Source) error {
+	b.encoded = make(map[pageKind]int32)
+	b.remaps, b.same = make([][]uint32, len(sources)), make([]bool, len(sources))
+	if lost, err := b.hopeless(sources); lost || err != nil {
+		return err
+	}
+	merged := &dict.Merged{}
+	var values int
+	for i, s := range sources {
+		n := indexed(s)
+		if n < 0 {
+			continue
+		}
+		d, err := dict.Parse(s.Chunk.Dictionary, s.Chunk.Codec, b.leaf, b.opts.Pool)
+		if err != nil {
+			return err //nolint:wrapcheck // says what it is
+		}
+		b.remaps[i], b.same[i] = merged.Add(d)
+		values += n
+		if len(merged.Plain) > b.opts.DictionaryBytes {
+			return nil
+		}
+	}
+	if merged.Count == 0 {
+		return nil
+	}
+	// Indices and dictionary have to be smaller than the values themselves.
+	width := len(merged.Plain) / merged.Count
+	if len(merged.Plain)+values*int(bitsFor(merged.Count))/8 > values*width {
+		return nil
+	}
+	b.merged = merged
+
+	return b.putDictionary()
+}
+
+// indexed counts the values in pages of indices, -1 without any such page.
+func indexed(s Source) int {
+	if s.Chunk == nil {
+		return -1
+	}
+	n := -1
+	for i := range s.Chunk.Pages {
+		if p := &s.Chunk.Pages[i]; p.Encoding().Dictionary() {
+			n = max(n, 0) + p.Values()
+		}
+	}
+
+	return n
+}
+
+func (b *builder) putDictionary() error {
+	body, err := b.encode(b.merged.Plain)
+	if err != nil {
+		return err
+	}
+	h, err := header(format.DictionaryPage, len(b.merged.Plain), body)
+	if err != nil {
+		return err
+	}
+	h.Dictionary = &format.DictionaryPageHeader{NumValues: int32(b.merged.Count), Encoding: format.Plain}
+	head := h.Append(nil)
+	b.piece(head, body)
+	b.out.DictionarySize = b.out.Size
+	b.out.Uncompressed += int64(len(head) + len(b.merged.Plain))
+	b.out.Counts.BytesMade += int64(len(body))
+	b.encoded[pageKind{format.DictionaryPage, format.Plain}]++
+
+	return nil
+}
+
+// hopeless reports that the union of the dictionaries is sure to be larger than
+// it may be. It judges by two pairs of them, neighbours and the ends: where two
+// samples of a set share few values, the set is large. Dictionaries of values
+// that hardly ever come twice are then not read, let alone merged.
+func (b *builder) hopeless(sources []Source) (bool, error) {
+	var used []int
+	var size, values int64
+	for i, s := range sources {
+		if indexed(s) >= 0 {
+			used = append(used, i)
+			size += int64(s.Chunk.Dictionary.Header.Uncompressed)
+			values += int64(s.Chunk.Dictionary.Header.Dictionary.NumValues)
+		}
+	}
+	limit := float64(2 * b.opts.DictionaryBytes) // an estimate may be wrong by a factor of two
+	if len(used) < 2 || float64(size) <= limit || values == 0 {
+		return false, nil
+	}
+	set := math.Inf(1)
+	for _, pair := range [][2]int{{used[0], used[1]}, {used[0], used[len(used)-1]}} {
+		n, err := b.setSize(sources[pair[0]], sources[pair[1]])
+		if err != nil {
+			return false, err
+		}
+		set = min(set, n)
+	}
+	union := float64(values)
+	if !math.IsInf(set, 1) {
+		union = set * -math.Expm1(-float64(values)/set)
+	}
+
+	return union*float64(size)/float64(values) > limit, nil
+}
+
+// setSize estimates how many values the set has from which two dictionaries
+// took theirs, by those that both have.
+func (b *builder) setSize(one, other Source) (float64, error) {
+	var both dict.Merged
+	var counts [2]int
+	for i, s := range []Source{one, other} {
+		d, err := dict.Parse(s.Chunk.Dictionary, s.Chunk.Codec, b.leaf, b.opts.Pool)
+		if err != nil {
+			return 0, err //nolint:wrapcheck // says what it is
+		}
+		both.Add(d)
+		counts[i] = d.Count
+	}
+	shared := counts[0] + counts[1] - both.Count
+
+	return float64(counts[0]) * float64(counts[1]) / float64(shared), nil
+}
+
+// checkIndices looks at indices that are moved: one beyond its own dictionary
+// would not be seen as damaged any more where the merged one is larger.
+func (b *builder) checkIndices(i int, s Source, p *page.Page) error {
+	own := len(b.remaps[i])
+	if own == b.merged.Count {
+		return nil
+	}
+	parts, err := b.split(s, p)
+	if err != nil {
+		return err
+	}
+	present, err := presentIn(p, parts, b.leaf)
+	if err != nil {
+		return err
+	}
+	if err := b.readIndices(parts.Values, present); err != nil {
+		return err
+	}
+	for _, index := range b.indices {
+		if int(index) >= own {
+			return fmt.Errorf("%w: index %d of %d values", dict.ErrCorrupt, index, own)
+		}
+	}
+
+	return nil
+}
+
+// encode compresses into memory of just the size that is needed, because it is
+// held until the chunk is written.
+func (b *builder) encode(plain []byte) ([]byte, error) {
+	var err error
+	if b.scratch, err = b.opts.Pool.Encode(b.out.Codec, b.scratch[:0], plain); err != nil {
+		return nil, err //nolint:wrapcheck // says what it is
+	}
+
+	return bytes.Clone(b.scratch), nil
+}

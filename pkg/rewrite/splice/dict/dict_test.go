@@ -1,0 +1,43 @@
+package dict
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestMergedDictionariesKeepTheFirstIndexOfAValue(t *testing.T) {
+	for width, name := range map[int]string{4: "ints", 8: "longs", 3: "texts"} {
+		t.Run(name, func(t *testing.T) {
+			const n = 5000 // the table of numbers grows several times
+			dictionary := func(from int) *Dictionary {
+				d := &Dictionary{Count: n, width: width}
+				for i := range n {
+					d.Plain = append(d.Plain, binary.LittleEndian.AppendUint64(nil, uint64(from+i)<<3)[:width]...)
+				}
+
+				return d
+			}
+			m := &Merged{}
+			remap, same := m.Add(dictionary(0))
+			assert.True(t, same, "the first one is taken as it is")
+			assert.Equal(t, uint32(n-1), remap[n-1])
+			remap, same = m.Add(dictionary(n / 2))
+			assert.False(t, same)
+			assert.Equal(t, n+n/2, m.Count)
+			for i := range uint32(n) {
+				assert.Equal(t, i+n/2, remap[i], "half of them are known, the others come next in order")
+			}
+			assert.Equal(t, dictionary(0).Plain, m.Plain[:n*width])
+			assert.Equal(t, dictionary(n/2).Plain, m.Plain[n/2*width:])
+		})
+	}
+}
+
+func TestSequentialMeansEveryValueOnceInOrder(t *testing.T) {
+	assert.True(t, Sequential([]uint32{0, 1, 2}, 3))
+	assert.False(t, Sequential([]uint32{0, 1}, 3))
+	assert.False(t, Sequential([]uint32{0, 2, 1}, 3))
+	assert.False(t, Sequential([]uint32{0, 1, 2, 2}, 3))
+}
