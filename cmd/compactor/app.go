@@ -13,6 +13,7 @@ import (
 	"compactor/internal/store"
 	"compactor/internal/tablename"
 	"compactor/internal/version"
+	"compactor/pkg/rewrite"
 )
 
 // environment is what the program takes from its process.
@@ -24,6 +25,9 @@ type environment struct {
 	stderr  io.Writer
 	environ []string         // NAME=value, to notice misspelt names
 	now     func() time.Time // for the time a run may take; nil: the real one
+	// rewriting, when set, changes how data files are rewritten. It exists to
+	// inject faults in tests.
+	rewriting func(*rewrite.Options)
 }
 
 func (e environment) clock() func() time.Time {

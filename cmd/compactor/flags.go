@@ -83,7 +83,7 @@ func stepKeyFlags(command string) []keyFlag {
 	case maintenance.StepOrphans:
 		return orphanKeyFlags()
 	default:
-		return compactKeyFlags()
+		return append(compactKeyFlags(), keyFlag{"recompress", "defaults.compact.recompress", ""})
 	}
 }
 

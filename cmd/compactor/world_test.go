@@ -30,6 +30,7 @@ import (
 	"compactor/internal/testenv"
 	"compactor/pkg/claim"
 	"compactor/pkg/maintenance"
+	"compactor/pkg/rewrite"
 )
 
 // world is one table on the real S3 server and REST catalog, with the claim in
@@ -47,6 +48,8 @@ type world struct {
 	config  string
 	mode    claim.Mode
 	now     func() time.Time // nil: the real time
+	// rewriting injects faults into the rewrite of data files.
+	rewriting func(*rewrite.Options)
 }
 
 func newWorld(t *testing.T) *world {
@@ -213,7 +216,7 @@ func (w *world) compactor(args ...string) result {
 	err := run(context.Background(), environment{
 		args:   append([]string{"compactor"}, args...),
 		getenv: func(k string) (string, bool) { v, ok := w.env[k]; return v, ok },
-		stdout: &stdout, stderr: &stderr, now: w.now,
+		stdout: &stdout, stderr: &stderr, now: w.now, rewriting: w.rewriting,
 	})
 	if err != nil && !wasReported(err) {
 		fmt.Fprintln(&stderr, "compactor:", err)

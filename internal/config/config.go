@@ -145,6 +145,7 @@ type Compact struct {
 	Strategy             string
 	SortBy               string // Empty: the table's sort order.
 	Engine               string
+	Recompress           bool
 	WhenSmallFiles       int     // In a run only from so many on; 0: no reason.
 	WhenSmallShare       float64 // The same for the share of bytes; 0: no reason.
 	WhenDeleteShare      float64 // The same for the share of rows; 0: no reason.

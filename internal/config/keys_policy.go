@@ -65,6 +65,8 @@ func compactKeys() []*key {
 			note: "the table's sort order", policy: func(p *Policy) any { return &p.Compact.SortBy }},
 		{name: "compact.engine", doc: "How files are rewritten: auto and splice move encoded pages in groups where that can be done, general decodes and encodes all.",
 			def: "auto", enum: []string{"auto", "general", "splice"}, policy: func(p *Policy) any { return &p.Compact.Engine }},
+		{name: "compact.recompress", doc: "Compress moved pages anew, where the table names another codec than theirs or a level. General rewrites always do.", def: "false",
+			policy: func(p *Policy) any { return &p.Compact.Recompress }},
 	}
 }
 

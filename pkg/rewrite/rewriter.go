@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"compactor/internal/tablename"
+	"compactor/pkg/rewrite/splice"
 	"compactor/pkg/rewrite/splice/column"
 )
 
@@ -51,6 +52,13 @@ type Options struct {
 	// TempDir is the folder for rows that are being sorted and do not fit the
 	// memory. Empty is the system's own for temporary files.
 	TempDir string
+	// BeforeUnits, when set, replaces the inputs' row groups of which one is about
+	// to be spliced. It exists to inject faults in tests.
+	BeforeUnits func([]splice.Unit) []splice.Unit
+	// Recompress compresses moved pages anew where the table names another codec
+	// than theirs, and all of them where it names a level. The general engine
+	// always does.
+	Recompress bool
 	// Engine is EngineAuto, EngineGeneral or EngineSplice; empty is EngineAuto.
 	// A group that cannot be spliced goes the general way.
 	Engine string

@@ -168,6 +168,13 @@ func (s *spliceRun) options() error {
 		KeyValues: []format.KeyValue{{Key: "iceberg.schema", Value: string(schema)}},
 		Tamper:    s.rewriter.opts.BeforeChunk,
 	}
+	if s.rewriter.opts.Recompress {
+		s.opts.Column.Recompress = column.RecompressOther
+		// What the writer's view of the table adds is no wish of its owner.
+		if s.tbl.Properties()[compressionLevelKey] != "" {
+			s.opts.Column.Recompress = column.RecompressAll
+		}
+	}
 	s.opts.Remake = []parquet.WriterProperty{
 		parquet.WithCompression(compress.Compression(tableCodec)), parquet.WithCompressionLevel(level),
 		parquet.WithDataPageVersion(pageVersion), parquet.WithDataPageSize(int64(s.opts.Column.PageBytes)),
@@ -270,6 +277,9 @@ func (s *spliceRun) flush(ctx context.Context) error {
 	plain := make([]splice.Unit, len(s.units))
 	for i, u := range s.units {
 		plain[i] = u.Unit
+	}
+	if hook := s.rewriter.opts.BeforeUnits; hook != nil {
+		plain = hook(plain)
 	}
 	if err := s.open.writer.RowGroup(ctx, plain); err != nil {
 		return fmt.Errorf("output %s: %w", s.open.path, err)

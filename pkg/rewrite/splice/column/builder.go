@@ -209,7 +209,7 @@ func (b *builder) move(s Source, p *page.Page, summary stats.Summary) error {
 		kind: pageKind{p.Header.Type, p.Encoding()}, uncompressed: int(p.Header.Uncompressed),
 		values: p.Values(), rows: rows, nulls: nulls, summary: summary,
 	}
-	if s.Chunk.Codec != b.out.Codec {
+	if !b.keepsBytes(s) {
 		return b.transcode(s, p, d)
 	}
 	d.head, d.body = p.Raw[:len(p.Raw)-len(p.Body)], [][]byte{p.Body}
@@ -222,6 +222,11 @@ func (b *builder) move(s Source, p *page.Page, summary stats.Summary) error {
 	b.put(d)
 
 	return nil
+}
+
+// keepsBytes reports whether compressed pages of the source are good as they are.
+func (b *builder) keepsBytes(s Source) bool {
+	return s.Chunk.Codec == b.out.Codec && b.opts.Recompress != RecompressAll
 }
 
 // goesOn notes a page that does not begin with a row, which a chunk may not

@@ -38,8 +38,11 @@ type Options struct {
 	Pool *codec.Pool
 	// Buffers are optional.
 	Buffers *Buffers
-	// Codec is that of chunks none of whose inputs has pages.
+	// Codec is that of chunks none of whose inputs has pages, and of all chunks
+	// when Recompress asks for it.
 	Codec format.Codec
+	// Recompress says which pages are compressed anew although they are moved.
+	Recompress Recompression
 	// V2 writes data pages of version 2 where a page is made anew.
 	V2 bool
 	// PageBytes is the size of a page made anew, uncompressed.
@@ -51,6 +54,18 @@ type Options struct {
 	// pages are put together.
 	SmallPage int
 }
+
+// Recompression is which pages are compressed anew.
+type Recompression int
+
+const (
+	// RecompressNone keeps the codec that most bytes of a chunk have.
+	RecompressNone Recompression = iota
+	// RecompressOther compresses pages of another codec than Options.Codec.
+	RecompressOther
+	// RecompressAll compresses every page, for a page does not tell its level.
+	RecompressAll
+)
 
 // Source is a column chunk to be taken in, whole.
 type Source struct {
@@ -109,8 +124,11 @@ type Built struct {
 // sources' memory. An error is a refusal or says that a source is damaged; the
 // caller names the column. It is safe to run for several columns at once.
 func Build(leaf page.Leaf, sources []Source, o Options) (*Built, error) {
-	b := &builder{leaf: leaf, opts: o, out: &Built{Codec: chunkCodec(sources, o.Codec)}, buffers: o.Buffers.lend()}
+	b := &builder{leaf: leaf, opts: o, out: &Built{Codec: o.Codec}, buffers: o.Buffers.lend()}
 	defer func() { o.Buffers.giveBack(b.buffers) }()
+	if o.Recompress == RecompressNone {
+		b.out.Codec = chunkCodec(sources, o.Codec)
+	}
 	b.small = averagePage(sources) < int64(o.SmallPage)
 	if err := b.mergeDictionaries(sources); err != nil {
 		return nil, err

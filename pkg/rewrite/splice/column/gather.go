@@ -23,7 +23,7 @@ func (b *builder) spread(s Source, p *page.Page, j joint) (*dict.Dictionary, err
 	if err != nil {
 		return nil, err
 	}
-	if !b.small && b.opts.V2 && s.Chunk.Codec == b.out.Codec {
+	if !b.small && b.opts.V2 && b.keepsBytes(s) {
 		if ok, err := b.promote(s, p, promotion{summary: j.summary, parts: parts}); ok || err != nil {
 			return nil, err
 		}
