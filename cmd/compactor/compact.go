@@ -26,6 +26,7 @@ func compactFlags() []cli.Flag {
 	flags := stringFlags(compactKeyFlags(), "Compaction:")
 
 	return append(flags,
+		&cli.BoolFlag{Name: "recompress", Usage: "compress moved pages anew where the table names another codec or a level", Category: "Compaction:"},
 		&cli.BoolFlag{Name: "rewrite-all", Usage: "rewrite every data file, needed or not", Category: "Compaction:"},
 		&cli.BoolFlag{Name: "rewrite-deletes", Usage: "also merge the position deletes that stay, or turn them into deletion vectors from format version 3 on", Category: "Compaction:"},
 		&cli.BoolFlag{Name: "verify", Usage: "before each commit re-read inputs and outputs and compare a hash of every row", Category: "Compaction:"},
@@ -112,7 +113,7 @@ func compactStep(c *cli.Context) (step, error) {
 			shown := newTasks(s.progress, on.shown)
 			defer shown.done()
 
-			return on.rewriter(shown.update, on.policy.Compact.Engine).Compact(ctx, on.table, o)
+			return on.rewriter(shown.update, on.policy.Compact).Compact(ctx, on.table, o)
 		},
 	}, nil
 }

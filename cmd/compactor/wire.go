@@ -42,13 +42,14 @@ type session struct {
 	claimer   claim.Claimer // nil in a dry run
 	catalog   *catalog.Catalog
 	counters  *store.Counters
+	rewriting func(*rewrite.Options)
 }
 
 // openSession connects in the order that refuses early: the claim's database is
 // checked before the catalog or the store is touched. A dry run needs no claim
 // and does not connect to it.
 func openSession(c *cli.Context, env environment, dryRun bool) (*session, error) {
-	s := &session{runID: uuid.NewString(), started: time.Now().UTC(), now: env.clock(), counters: &store.Counters{}}
+	s := &session{runID: uuid.NewString(), started: time.Now().UTC(), now: env.clock(), counters: &store.Counters{}, rewriting: env.rewriting}
 	if err := s.configure(c, env); err != nil {
 		s.close()
 
@@ -250,18 +251,24 @@ func storeOptions(c config.Storage, log zerolog.Logger) store.Options {
 	return o
 }
 
-// rewriter is a maintainer that rewrites data files with an engine.
-func (t target) rewriter(task func(rewrite.Progress), engine string) *maintenance.Maintainer {
+// rewriter is a maintainer that rewrites data files as a policy says.
+func (t target) rewriter(task func(rewrite.Progress), p config.Compact) *maintenance.Maintainer {
 	m, s := t.maintainer(task), t.session
-	m.Rewriter = rewrite.New(s.rewriteOptions(task, engine))
+	m.Rewriter = rewrite.New(s.rewriteOptions(task, p))
 
 	return m
 }
 
-func (s *session) rewriteOptions(task func(rewrite.Progress), engine string) rewrite.Options {
-	return rewrite.Options{
-		Memory: s.memory - reserved(s.parallel), Parallel: s.parallel, Progress: task, Engine: engine, Logger: s.log, TempDir: s.tempDir,
+func (s *session) rewriteOptions(task func(rewrite.Progress), p config.Compact) rewrite.Options {
+	o := rewrite.Options{
+		Memory: s.memory - reserved(s.parallel), Parallel: s.parallel, Progress: task, Engine: p.Engine, Recompress: p.Recompress, Logger: s.log,
+		TempDir: s.tempDir,
 	}
+	if s.rewriting != nil {
+		s.rewriting(&o)
+	}
+
+	return o
 }
 
 // maintainer wires the parts together for the work on one table.
@@ -272,7 +279,7 @@ func (t target) maintainer(task func(rewrite.Progress)) *maintenance.Maintainer 
 		Catalog:  s.catalog,
 		Claimer:  claimAdapter{session: s, show: t.show},
 		Deleting: func(done, total int) { t.show.Files("deleting", done, total) },
-		Rewriter: rewrite.New(s.rewriteOptions(task, rewrite.EngineAuto)),
+		Rewriter: rewrite.New(s.rewriteOptions(task, config.Compact{Engine: rewrite.EngineAuto})),
 		Version:  maintenance.Version{Name: "compactor", Version: version.Get().Version},
 		RunID:    s.runID,
 		Log:      s.log,
