@@ -69,6 +69,7 @@ bench: ## Go benchmarks
 	GOTESTSUM_FORMAT=standard-verbose scripts/test.sh -run '^$$' -bench . -benchmem -v ./...
 
 bench-rewrite: ## Compare the engines that rewrite data files
+	@scripts/setup.sh interop
 	go test -tags bench ./pkg/rewrite -run '^TestBenchEngines$$' -count 1 -timeout 60m -v
 
 bench-maintenance: ## Time and requests of expire and orphans, beside the client library's own calls
