@@ -15,7 +15,7 @@ import (
 
 // soundBounds completes what iceberg-go's own writer says about an output, for one
 // read of the footer where that is needed.
-func (g *groupRun) soundBounds(ctx context.Context, df iceberg.DataFile) (iceberg.DataFile, error) {
+func (g *groupRun) soundBounds(ctx context.Context, df iceberg.DataFile, nans nanCounter) (iceberg.DataFile, error) {
 	var unsound map[int]struct{}
 	if len(df.SplitOffsets()) > 1 && len(df.LowerBoundValues())+len(df.UpperBoundValues()) > 0 {
 		storage, err := g.tbl.FS(ctx)
@@ -29,19 +29,26 @@ func (g *groupRun) soundBounds(ctx context.Context, df iceberg.DataFile) (iceber
 		unsound = withoutExtremes(footer)
 	}
 
-	return described(g.tbl, df, unsound, g.group.sorting.orderID())
+	return described(g.tbl, df, measured{unsound, nans, g.group.sorting.orderID()})
+}
+
+// measured is what is known of an output beside its footer.
+type measured struct {
+	unsound map[int]struct{} // columns whose bounds do not cover all rows
+	nans    map[int]int64
+	order   int // id of the sort order that its rows have
 }
 
 // described is an output without the bounds that do not cover all of its rows,
-// and with the id of the sort order that its rows have. arrow-go (v18.8.0) leaves
+// and with counts of NaNs and the id of its sort order. arrow-go (v18.8.0) leaves
 // the extremes of a column chunk out when one is longer than 4096 bytes, and
 // iceberg-go (v0.7.0) then takes those of the other row groups for the file's: a
 // scan would skip the file for values that it has. An output of one row group has
 // all or none of a column.
-func described(tbl *table.Table, df iceberg.DataFile, unsound map[int]struct{}, order int) (iceberg.DataFile, error) {
+func described(tbl *table.Table, df iceberg.DataFile, m measured) (iceberg.DataFile, error) {
 	lower, upper := df.LowerBoundValues(), df.UpperBoundValues()
 	kept := len(lower) + len(upper)
-	for id := range unsound {
+	for id := range m.unsound {
 		delete(lower, id)
 		delete(upper, id)
 	}
@@ -49,7 +56,8 @@ func described(tbl *table.Table, df iceberg.DataFile, unsound map[int]struct{}, 
 	if id := df.SortOrderID(); id != nil {
 		known = *id
 	}
-	if len(lower)+len(upper) == kept && known == order {
+	nans := countedNaNs(df, m.nans)
+	if len(lower)+len(upper) == kept && known == m.order && len(nans) == 0 {
 		return df, nil
 	}
 	sound, err := iceberg.NewDataFileBuilder(tbl.Spec(), df.ContentType(), df.FilePath(), df.FileFormat(), df.Partition(),
@@ -58,9 +66,9 @@ func described(tbl *table.Table, df iceberg.DataFile, unsound map[int]struct{}, 
 		return nil, fmt.Errorf("describe output %s: %w", df.FilePath(), err)
 	}
 	sound.LowerBoundValues(lower).UpperBoundValues(upper).ColumnSizes(df.ColumnSizes()).ValueCounts(df.ValueCounts()).
-		NullValueCounts(df.NullValueCounts()).NaNValueCounts(df.NaNValueCounts()).SplitOffsets(df.SplitOffsets())
-	if order != table.UnsortedSortOrderID {
-		sound.SortOrderID(order)
+		NullValueCounts(df.NullValueCounts()).NaNValueCounts(nans).SplitOffsets(df.SplitOffsets())
+	if m.order != table.UnsortedSortOrderID {
+		sound.SortOrderID(m.order)
 	}
 
 	return sound.Build(), nil

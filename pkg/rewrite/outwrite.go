@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/iceberg-go"
 	"github.com/apache/iceberg-go/table"
 )
@@ -92,15 +93,37 @@ func (g *groupRun) writeByLibrary(ctx context.Context, lineage bool, before int6
 		opts = append(opts, table.WithPreserveRowLineage(iceberg.SchemaWithRowLineage(g.tbl.Schema())))
 	}
 	var added []iceberg.DataFile
-	for df, err := range table.WriteRecords(ctx, g.out, g.schema, g.oneOutput(before), opts...) {
+	nans := make(nanCounter)
+	for df, err := range table.WriteRecords(ctx, g.out, g.schema, g.nansCounted(g.oneOutput(before), nans), opts...) {
 		if err != nil {
-			return nil, err
-		}
-		if df, err = g.soundBounds(ctx, df); err != nil {
 			return nil, err
 		}
 		added = append(added, df)
 	}
+	if len(added) > 1 { // whose they are is not known
+		nans = nil
+	}
+	for i, df := range added {
+		sound, err := g.soundBounds(ctx, df, nans)
+		if err != nil {
+			return nil, err
+		}
+		added[i] = sound
+	}
 
 	return added, nil
+}
+
+// nansCounted counts in passing.
+func (g *groupRun) nansCounted(in batches, into nanCounter) batches {
+	return func(yield func(arrow.RecordBatch, error) bool) {
+		for rec, err := range in {
+			if err == nil {
+				into.add(g.tbl.Schema(), rec)
+			}
+			if !yield(rec, err) {
+				return
+			}
+		}
+	}
 }

@@ -67,6 +67,7 @@ type parquetFile struct {
 	target *countedFile
 	writer *pqarrow.FileWriter
 	limit  int64 // bytes of a row group
+	nans   nanCounter
 }
 
 // countedFile counts what one file has been given.
@@ -115,7 +116,7 @@ func (f *fileForm) create(storage iceio.WriteFileIO, path string, groupRows int6
 	if err != nil {
 		return nil, fmt.Errorf("begin output: %w", err)
 	}
-	out := &parquetFile{form: f, path: path, target: &countedFile{FileWriter: target}, limit: rowGroupBytes(f.tbl.Properties())}
+	out := &parquetFile{form: f, path: path, target: &countedFile{FileWriter: target}, limit: rowGroupBytes(f.tbl.Properties()), nans: make(nanCounter)}
 	err = guarded(func() error {
 		out.writer, err = pqarrow.NewFileWriter(f.arrow, notClosing{out.target}, parquet.NewWriterProperties(props...), arrowProperties())
 		if err != nil {
@@ -151,6 +152,7 @@ func (p *parquetFile) write(ctx context.Context, rec arrow.RecordBatch) error {
 		return fmt.Errorf("convert rows for output %s: %w", p.path, err)
 	}
 	defer stored.Release()
+	p.nans.add(p.form.stored, stored)
 	// Row groups are cut between writes, so none may be a large part of one.
 	step := max(1, p.limit/8/max(1, batchWidth(stored)))
 	for at := int64(0); at < stored.NumRows(); at += step {
@@ -204,7 +206,7 @@ func (p *parquetFile) close(spec iceberg.PartitionSpec, partition map[int]any) (
 		unsound = withoutExtremes(footer)
 	}
 
-	return described(p.form.tbl, df, unsound, p.form.sorting.orderID())
+	return described(p.form.tbl, df, measured{unsound, p.nans, p.form.sorting.orderID()})
 }
 
 // abandon closes a file that is not wanted. The caller removes it.
