@@ -50,9 +50,7 @@ func run(ctx context.Context, env environment) error {
 	if err == nil {
 		return nil
 	}
-	if ctx.Err() != nil && exitCode(err) == exitFailed {
-		err = fmt.Errorf("%w: %w", context.Cause(ctx), err) // Stopped, whatever it was that failed because of it.
-	}
+	err = stopped(ctx, err)
 	if !wasReported(err) && wantsJSON(env.args) {
 		return errors.Join(err, writeFailure(env.stdout, err))
 	}

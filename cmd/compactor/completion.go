@@ -11,20 +11,26 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/urfave/cli/v2"
 
+	"compactor/internal/config"
 	"compactor/internal/store"
 	"compactor/internal/tablename"
 )
 
 const completionDescription = `Prints a script that completes commands, flags, the words that some flags take, and,
 where a configuration is at hand (--config on the line, or COMPACTOR_CONFIG), the names
-of tables. The catalog has two seconds to answer; whatever goes wrong completes nothing.
+of tables. The catalog has two seconds to answer, or as long as COMPACTOR_COMPLETION_TIME
+says; whatever goes wrong completes nothing.
 
     bash   source <(compactor completion bash)            in ~/.bashrc
     zsh    source <(compactor completion zsh)             in ~/.zshrc, after compinit
     fish   compactor completion fish | source             in ~/.config/fish/config.fish`
 
-// completionTime is how long the catalog may take to name its tables.
-const completionTime = 2 * time.Second
+// completionTime is how long the catalog may take to name its tables, unless
+// completionTimeName in the environment says otherwise.
+const (
+	completionTime     = 2 * time.Second
+	completionTimeName = "COMPACTOR_COMPLETION_TIME"
+)
 
 // completeCommand is what the scripts call, with the words of the line after it.
 const completeCommand = "__complete"
@@ -199,7 +205,13 @@ func flagValues(name string) []string {
 
 // tableNames asks the catalog that the command line names.
 func tableNames(ctx context.Context, env environment, words []string) []string {
-	ctx, cancel := context.WithTimeout(ctx, completionTime)
+	patience := completionTime
+	if text, set := env.getenv(completionTimeName); set {
+		if d, err := config.ParseDuration(text); err == nil {
+			patience = time.Duration(d)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var out []string
 	app := newApp(env)

@@ -37,6 +37,7 @@ func TestBashCompletesALine(t *testing.T) {
 		{"compactor inspect" + with + `odd.\"a`, []string{`odd.\"a.b\"`}},
 		{"compactor run --config /nowhere sales.", []string{}},
 		{"compactor claim exec" + with + "hr.people -- ca", []string{}},
+		{"compactor run --max-deletes 3 --bogus --config " + config + " hr", []string{"hr.people"}},
 		{"compactor run --catalog-uri http://" + nowhere + " --warehouse w sales.", []string{}},
 	}
 	args := []string{"--norc", "--noprofile", "-c", `source <(compactor completion bash); complete -p compactor >/dev/null || exit 9
@@ -45,7 +46,7 @@ func TestBashCompletesALine(t *testing.T) {
 		args = append(args, c.line)
 	}
 	cmd := exec.Command("bash", args...)
-	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
+	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), completionTimeName+"=2m")
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	got := strings.Split(string(out), "\n")

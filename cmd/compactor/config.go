@@ -29,6 +29,9 @@ func configCommand(env environment) *cli.Command {
 				ArgsUsage: " ",
 				Flags:     append(stringFlags(compactKeyFlags(), "Compaction:"), commonFlags()...),
 				Action: func(c *cli.Context) error {
+					if err := noArguments(c); err != nil {
+						return err
+					}
 					cfg, err := loadConfig(c, env)
 					if err != nil {
 						return err
@@ -68,6 +71,9 @@ func configCommand(env environment) *cli.Command {
 }
 
 func showConfig(c *cli.Context, env environment) error {
+	if err := noArguments(c); err != nil {
+		return err
+	}
 	format, err := outputFormat(c)
 	if err != nil {
 		return err
@@ -107,9 +113,5 @@ func showConfig(c *cli.Context, env environment) error {
 }
 
 func printConfig(cfg *config.Config, env environment, o config.ShowOptions) error {
-	if err := cfg.Show(env.stdout, o); err != nil {
-		return fmt.Errorf("write configuration: %w", err)
-	}
-
-	return nil
+	return cfg.Show(env.stdout, o) //nolint:wrapcheck // It says what it could not write.
 }

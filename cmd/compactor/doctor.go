@@ -209,6 +209,8 @@ func (d *checkup) fail(part, name string, err error, remedy string) {
 		if hint.Hint() != store.HintDenied {
 			text, remedy = withoutHint(text, hint.Hint()), hint.Hint() // It knows more than the caller.
 		}
+	case errors.Is(err, errNoAnswer), errors.Is(err, context.DeadlineExceeded):
+		remedy = fmt.Sprintf("no answer within %s says nothing about rights: check that it runs and can be reached from here, or give it longer with --answer-within", d.patient)
 	}
 	d.add(part, name, v, text, remedy)
 }
@@ -226,8 +228,11 @@ func (d *checkup) clock(part string, ahead time.Duration) {
 
 // within bounds the look at one part.
 func (d *checkup) within(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, d.patient, fmt.Errorf("no answer within %s (--answer-within)", d.patient))
+	return context.WithTimeoutCause(ctx, d.patient, fmt.Errorf("%w within %s (--answer-within)", errNoAnswer, d.patient))
 }
+
+// errNoAnswer ends the look at a part that is silent.
+var errNoAnswer = errors.New("no answer")
 
 func (d *checkup) close() {
 	d.session.close()

@@ -23,7 +23,7 @@ const nowhere = "127.0.0.1:1"
 // doctor runs the command and returns its report, as JSON and as text.
 func (w *world) doctor(args ...string) (checkupReport, result) {
 	w.t.Helper()
-	r := w.compactor(slices.Concat([]string{"doctor", "--config", w.config, "-o", "json"}, args)...)
+	r := w.compactor(slices.Concat([]string{"doctor", "--config", w.config, "-o", "json", "--answer-within", "2m", "--max-skew", "1m"}, args)...)
 	var rep checkupReport
 	require.NoError(w.t, json.Unmarshal([]byte(r.stdout), &rep), "%s\n%s", r.stdout, r.stderr)
 	require.Equal(w.t, r.code, rep.ExitCode)
@@ -190,6 +190,28 @@ func TestDoctorTriesTheRightsOfTheStore(t *testing.T) {
 	require.Contains(t, rep.text("store", "left"), left[0], "what is left is named")
 }
 
+// A store that is silent has refused nothing, and what was sent to it is taken back.
+func TestDoctorOfASilentStore(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	tabletest.FragmentAtOnce(t, w.create(), 2, 1)
+	before := w.objects()
+	answer := make(chan struct{})
+	w.s3.Handle(testenv.Rule{
+		Match:  func(r *http.Request) bool { return r.Method == http.MethodPut },
+		Action: testenv.RewriteAnswer(func(status int, _ http.Header, body []byte) (int, []byte) { <-answer; return status, body }),
+	})
+	// However slow the machine is: when the time is up before the object is sent, the answer is the same.
+	rep, r := w.doctor(w.name(), "--probe", w.load().Location()+"/data", "--answer-within", "2s")
+	close(answer)
+	require.Equal(t, 1, r.code, r.stdout)
+	require.Contains(t, rep.found(), "store: write: failed")
+	require.Contains(t, rep.text("store", "write"), "| no answer within 2s says nothing about rights")
+	require.NotContains(t, rep.text("store", "write"), "s3:PutObject")
+	require.Contains(t, rep.text("store", "left"), "compactor-probe-")
+	require.Equal(t, before, w.objects(), "the store has carried it out, and nothing is left")
+}
+
 func TestDoctorComparesTheClocks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -201,11 +223,11 @@ func TestDoctorComparesTheClocks(t *testing.T) {
 	})
 	w.s3.Handle(testenv.Rule{Action: late})
 	w.catalog.Handle(testenv.Rule{Action: late})
-	w.now = func() time.Time { return time.Now().Add(time.Hour) }
+	w.now = func() time.Time { return time.Now().Add(90 * time.Minute) }
 	rep, r := w.doctor(w.name())
 	require.Equal(t, 3, r.code, r.stdout)
 	require.Equal(t, []string{"claim: clock: warning", "catalog: clock: warning", "store: clock: warning"}, rep.found())
-	require.Contains(t, rep.text("claim", "clock"), "-1h0m")
+	require.Contains(t, rep.text("claim", "clock"), "by -1h")
 	require.Contains(t, rep.text("catalog", "clock"), "-10m")
 	require.Contains(t, rep.text("store", "clock"), "-10m")
 	_, r = w.doctor(w.name(), "--max-skew", "2h")

@@ -43,13 +43,18 @@ func (d *checkup) tryRights(ctx context.Context, files *store.FS) {
 	content := []byte("written by compactor doctor to learn whether it may; it can be deleted\n")
 	if err := files.WriteFile(path, content); err != nil {
 		d.fail(partStore, "write", err, "allow writing (s3:PutObject)")
+		if ctx.Err() != nil {
+			d.takeBack(ctx, files, path)
+		}
 
 		return
 	}
 	d.add(partStore, "write", checkOK, path+" written", "")
 	d.readBack(files, path, content)
 	d.findListed(ctx, files, folder, path)
-	_, err := files.DeleteFiles(ctx, []string{path})
+	after, cancel := d.afterwards(ctx)
+	defer cancel()
+	_, err := files.DeleteFiles(after, []string{path})
 	if err != nil {
 		d.fail(partStore, "delete", err, "allow deleting (s3:DeleteObject)")
 		d.add(partStore, "left", checkWarning, path+" could not be deleted", "delete it by hand")
@@ -62,6 +67,24 @@ func (d *checkup) tryRights(ctx context.Context, files *store.FS) {
 		return
 	}
 	d.add(partStore, "delete", checkOK, path+" deleted", "")
+}
+
+// takeBack deletes an object of which nobody knows whether it was written: the
+// store may still carry out a request that was given up.
+func (d *checkup) takeBack(ctx context.Context, files *store.FS, path string) {
+	after, cancel := d.afterwards(ctx)
+	defer cancel()
+	text := "nobody knows whether " + path + " was written; a delete was sent after it"
+	if _, err := files.DeleteFiles(after, []string{path}); err != nil {
+		text = "nobody knows whether " + path + " was written, and it could not be deleted: " + err.Error()
+	}
+	d.add(partStore, "left", checkWarning, text, "look whether it is there, and delete it by hand")
+}
+
+// afterwards is the time to take back what was written, also when the time of the
+// part is up or a signal has come.
+func (d *checkup) afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
+	return d.within(context.WithoutCancel(ctx))
 }
 
 func (d *checkup) readBack(files *store.FS, path string, content []byte) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -69,6 +70,16 @@ func exitCode(err error) int {
 	}
 
 	return exitFailed
+}
+
+// stopped is what a failure is once a signal has ended ctx: whatever it was that
+// failed because of it, its exit code is that of the signal.
+func stopped(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() == nil || exitCode(err) != exitFailed {
+		return err
+	}
+
+	return fmt.Errorf("%w: %w", context.Cause(ctx), err)
 }
 
 // severity orders codes over several tables, worst first.

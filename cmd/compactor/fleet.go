@@ -48,7 +48,7 @@ func runOn(c *cli.Context, env environment, sel selection, j job) error {
 	}
 	s, err := openSession(c, env, j.dryRun)
 	if err != nil {
-		j.publishFailure(c, env, err)
+		j.publishFailure(c, env, stopped(c.Context, err))
 
 		return err
 	}
@@ -56,6 +56,7 @@ func runOn(c *cli.Context, env environment, sel selection, j job) error {
 	rep := s.newReport(j)
 	idents, bad, err := sel.resolve(c.Context, s.catalog)
 	if err != nil {
+		err = stopped(c.Context, err)
 		rep.ExitCode, rep.FinishedAt = exitCode(err), s.now().UTC()
 		s.publish(c.Context, rep)
 
@@ -64,7 +65,7 @@ func runOn(c *cli.Context, env environment, sel selection, j job) error {
 	var errs []error
 	rep.Tables, errs = s.work(c.Context, idents, j)
 	for _, u := range bad {
-		tr, err := u.report()
+		tr, err := u.report(c.Context)
 		tr.Close(exitCode(err))
 		rep.Tables, errs = append(rep.Tables, tr), append(errs, err)
 	}

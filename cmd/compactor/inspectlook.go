@@ -37,7 +37,7 @@ func (i inspector) once(ctx context.Context) (doc inspection, outcome, err error
 	}
 	for _, ident := range idents {
 		if ctx.Err() != nil {
-			return doc, nil, context.Cause(ctx)
+			break
 		}
 		h, err := i.table(ctx, ident)
 		if err != nil {
@@ -46,6 +46,9 @@ func (i inspector) once(ctx context.Context) (doc inspection, outcome, err error
 			continue
 		}
 		doc.Tables = append(doc.Tables, h)
+	}
+	if ctx.Err() != nil {
+		return doc, nil, context.Cause(ctx) // What failed because of it says nothing about a table.
 	}
 	outcome = worst(errs)
 	doc.ExitCode = exitCode(outcome)

@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
+	"github.com/apache/iceberg-go/table"
 	"github.com/stretchr/testify/require"
 
 	"compactor/internal/tabletest"
@@ -91,4 +93,53 @@ func TestMaxDeletesOfOrphans(t *testing.T) {
 	r := w.orphans("--max-deletes", "0")
 	require.Equal(t, 2, r.code)
 	require.Contains(t, r.stderr, "--max-deletes 0: use 1 or more")
+}
+
+// Tables that are worked on side by side draw on one bound, and together they
+// lose nothing that is named.
+func TestMaxDeletesIsSharedByTables(t *testing.T) {
+	t.Parallel()
+	const strays, limit = 4, 5
+	w := newWorld(t)
+	first, second := w.ident, table.Identifier{w.ident[0], "second"}
+	idents := []table.Identifier{first, second}
+	var rows []string
+	for i, ident := range idents {
+		w.ident = ident
+		tbl := tabletest.Fragment(t, w.create(), 2, 2)
+		rows = append(rows, strings.Join(tabletest.Rows(t, tbl), "\n"))
+		for n := range strays {
+			w.put(fmt.Sprintf("%s/data/stray-%d-%d.parquet", tbl.Location(), i, n))
+		}
+	}
+	w.ageEverything()
+	count := func() (n int) {
+		for _, ident := range idents {
+			w.ident = ident
+			n += len(w.objects())
+		}
+
+		return n
+	}
+	objects := count()
+	for _, want := range []int{limit, 2*strays - limit, 0} {
+		r := w.compactor("orphans", "--config", w.config, "-o", "json", "--parallel", "2", "--memory", "1GiB", "--max-deletes", itoa(limit), first[0]+".*")
+		require.Equal(t, 0, r.code, r.stdout+r.stderr)
+		doc := r.fleet(t)
+		require.Len(t, doc.Tables, 2)
+		deleted, left := 0, 0
+		for _, tr := range doc.Tables {
+			deleted, left = deleted+tr.Steps[0].Orphans.Deleted, left+tr.Steps[0].Orphans.Left
+		}
+		objects -= want
+		require.Equal(t, want, deleted)
+		require.Equal(t, objects, count())
+		if want == limit {
+			require.Equal(t, 2*strays-limit, left, "what is left is reported, whichever table has it")
+		}
+	}
+	for i, ident := range idents {
+		w.ident = ident
+		require.Equal(t, rows[i], strings.Join(tabletest.Rows(t, w.load()), "\n"))
+	}
 }

@@ -240,8 +240,8 @@ func (t *tableSet) empty() error {
 }
 
 // report is what became of a namespace that could not be listed.
-func (u unlisted) report() (maintenance.TableReport, error) {
-	err := fmt.Errorf("list tables: %w", u.err)
+func (u unlisted) report(ctx context.Context) (maintenance.TableReport, error) {
+	err := stopped(ctx, fmt.Errorf("list tables: %w", u.err))
 
 	return maintenance.TableReport{Table: u.name, Steps: []maintenance.StepReport{}, Error: err.Error()}, err
 }

@@ -63,7 +63,7 @@ func (s *session) runTable(ctx context.Context, ident table.Identifier, j job) (
 			break
 		}
 		on, err := s.target(ctx, ident)
-		if err != nil {
+		if err = stopped(ctx, err); err != nil {
 			out.Error = err.Error()
 			errs = append(errs, err)
 
@@ -76,6 +76,7 @@ func (s *session) runTable(ctx context.Context, ident table.Identifier, j job) (
 		if rep.Status == maintenance.StatusPlanned && planned == "" {
 			planned = st.name
 		}
+		err = stopped(ctx, err)
 		out.Steps, errs = append(out.Steps, rep), append(errs, err)
 		if endsTable(err) {
 			break

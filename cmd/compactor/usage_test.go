@@ -42,6 +42,8 @@ func TestAWrongCommandLineIsExplained(t *testing.T) {
 		{"claim statuss a.b", 2, `unknown command "statuss", did you mean status?; see compactor claim --help`},
 		{"claim status sales.*", 2, `TABLE "sales.*" is a glob, and this command takes single tables`},
 		{"claim exec sales.* -- true", 125, `TABLE "sales.*" is a glob, and this command takes single tables`},
+		{"config show extra", 2, `compactor config show takes no arguments, but was given "extra"`},
+		{"config validate extra", 2, `compactor config validate takes no arguments, but was given "extra"`},
 		{"config show --table sales.*", 2, `TABLE "sales.*" is a glob, and this command takes single tables`},
 	} {
 		r := w.compactor(strings.Fields(c.args)...)

@@ -10,7 +10,7 @@ const envPrefix = "COMPACTOR_"
 // otherNames are names with the prefix that are no keys: of the program's
 // command line and of the project's scripts and tests.
 func otherNames() []string {
-	return []string{envPrefix + "CONFIG", envPrefix + "TESTENV", envPrefix + "CACHE", envPrefix + "DEV_STATE"}
+	return []string{envPrefix + "CONFIG", envPrefix + "COMPLETION_TIME", envPrefix + "TESTENV", envPrefix + "CACHE", envPrefix + "DEV_STATE"}
 }
 
 // foreignPrefixes begin names that others set: Kubernetes gives a pod such
