@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-.PHONY: help demo build check lint vet shellcheck deploy-check docs-check docs smoke test test-long interop model bench bench-claim bench-maintenance bench-rewrite setup dev-up dev-down clean
+.PHONY: help demo build check lint vet shellcheck deploy-check docs-check docs smoke test test-long interop model bench bench-claim bench-maintenance bench-hold bench-rewrite setup dev-up dev-down clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,6 +74,9 @@ bench-rewrite: ## Compare the engines that rewrite data files
 
 bench-maintenance: ## Time and requests of expire and orphans, beside the client library's own calls
 	GOTESTSUM_FORMAT=standard-verbose scripts/test.sh -tags bench -run '^TestBenchMaintenance$$' -v ./cmd/compactor
+
+bench-hold: ## Compact a table of 1 GiB with each engine while another session wants the claim
+	GOTESTSUM_FORMAT=standard-verbose scripts/test.sh -tags bench -run '^TestBenchHold$$' -timeout 60m -v ./cmd/compactor
 
 setup: ## Install servers and tools without running anything
 	scripts/setup.sh
