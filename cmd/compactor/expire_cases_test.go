@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -134,14 +133,7 @@ func TestCase_C19_deleteDenied(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, objects := start(t)
-			w.catalog.Handle(testenv.Rule{
-				Match: func(r *http.Request) bool {
-					return r.Method == "GET" && strings.HasSuffix(r.URL.Path, "/tables/events")
-				},
-				Action: testenv.RewriteAnswer(func(status int, _ http.Header, body []byte) (int, []byte) {
-					return status, addConfig(t, body, "s3.delete-enabled", "false")
-				}),
-			})
+			w.catalogSends("s3.delete-enabled", "false")
 			w.env["COMPACTOR_STORAGE_OVERRIDE_DELETE_DISABLED"] = override
 			r := w.do("expire", "--older-than", "0s")
 			require.Equal(t, 0, r.code, r.stdout+r.stderr)
@@ -241,22 +233,25 @@ func TestCase_X8_tagInFlight(t *testing.T) {
 	require.Equal(t, "nothing-to-do", w.do("orphans").step(t).Status, "what was accepted need not be accepted again")
 }
 
-// addConfig puts a setting into the configuration that a catalog sends with a
-// table.
-func addConfig(t *testing.T, answer []byte, key, value string) []byte {
-	t.Helper()
-	var doc map[string]any
-	numbers := json.NewDecoder(bytes.NewReader(answer)) // Snapshot ids do not fit in a float.
-	numbers.UseNumber()
-	require.NoError(t, numbers.Decode(&doc))
-	config, _ := doc["config"].(map[string]any)
-	if config == nil {
-		config = map[string]any{}
-	}
-	config[key] = value
-	doc["config"] = config
-	out, err := json.Marshal(doc)
-	require.NoError(t, err)
+// catalogSends puts a setting into the configuration that the catalog sends with
+// the table.
+func (w *world) catalogSends(key, value string) {
+	w.catalog.Handle(testenv.Rule{
+		Match: func(r *http.Request) bool {
+			return r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/tables/"+w.ident[1])
+		},
+		Action: testenv.RewriteAnswer(func(status int, h http.Header, body []byte) (int, []byte) {
+			var doc map[string]json.RawMessage
+			if json.Unmarshal(body, &doc) != nil {
+				return status, body
+			}
+			config := map[string]any{}
+			_ = json.Unmarshal(doc["config"], &config) // There may be none.
+			config[key] = value
+			doc["config"] = encode(config)
+			h.Del("Content-Length")
 
-	return out
+			return status, encode(doc)
+		}),
+	})
 }

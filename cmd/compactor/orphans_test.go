@@ -255,22 +255,7 @@ func TestCase_C19_deleteDisabledByTheCatalog(t *testing.T) {
 	stray := tbl.Location() + "/data/stray.parquet"
 	w.put(stray)
 	w.ageEverything()
-	w.catalog.Handle(testenv.Rule{
-		Match: func(r *http.Request) bool {
-			return r.Method == "GET" && strings.HasSuffix(r.URL.Path, "/tables/"+w.ident[1])
-		},
-		Action: testenv.RewriteAnswer(func(status int, h http.Header, body []byte) (int, []byte) {
-			var doc map[string]json.RawMessage
-			if json.Unmarshal(body, &doc) != nil {
-				return status, body
-			}
-			doc["config"] = encode(map[string]any{"s3.delete-enabled": "false"})
-			h.Del("Content-Length")
-			body = encode(doc)
-
-			return status, body
-		}),
-	})
+	w.catalogSends("s3.delete-enabled", "false")
 	for _, flags := range [][]string{nil, {"--dry-run"}} {
 		r := w.orphans(flags...)
 		require.Equal(t, 3, r.code, r.stdout+r.stderr)

@@ -186,22 +186,7 @@ func TestRemoteSigningIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	tabletest.FragmentAtOnce(t, w.create(), 6, 2)
-	w.catalog.Handle(testenv.Rule{
-		Match: func(r *http.Request) bool {
-			return r.Method == "GET" && strings.HasSuffix(r.URL.Path, "/tables/"+w.ident[1])
-		},
-		Action: testenv.RewriteAnswer(func(status int, h http.Header, body []byte) (int, []byte) {
-			var doc map[string]json.RawMessage
-			if json.Unmarshal(body, &doc) != nil {
-				return status, body
-			}
-			doc["config"] = encode(map[string]any{"s3.remote-signing-enabled": "true"})
-			h.Del("Content-Length")
-			body = encode(doc)
-
-			return status, body
-		}),
-	})
+	w.catalogSends("s3.remote-signing-enabled", "true")
 	delete(w.env, "COMPACTOR_STORAGE_S3_ACCESS_KEY_ID")
 	delete(w.env, "COMPACTOR_STORAGE_S3_SECRET_ACCESS_KEY")
 	for _, command := range []string{"compact", "orphans"} {
