@@ -16,7 +16,7 @@ var errUnreadable = errors.New("unreadable data file")
 // failure, where time does not matter. A failure of the store names its file already, and
 // says nothing about what is in it.
 func (g *groupRun) nameCulprit(ctx context.Context, o readOptions, cause error) error {
-	if ctx.Err() != nil || errors.Is(cause, ErrIntegrity) || errors.Is(cause, errSort) {
+	if ctx.Err() != nil || errors.Is(cause, ErrIntegrity) || errors.Is(cause, errSort) || errors.Is(cause, errNaNForms) {
 		return cause
 	}
 	if written := g.fs.failure(); written != nil {

@@ -35,6 +35,8 @@ type groupRun struct {
 	fanout    bool
 	done      bool
 	rows      int64
+	// plainFloats forbids dictionaries of floating-point numbers.
+	plainFloats bool
 }
 
 // write fills in the result's outputs and row counts. The caller removes what
@@ -51,6 +53,7 @@ func (g *groupRun) write(ctx context.Context, res *Result) error {
 		return err
 	}
 	g.schema = schema
+	batches = g.watched(batches)
 	if g.group.sorting != nil {
 		g.order = newOrderCheck(g.group.sorting)
 		batches = g.sorted(ctx, batches)
@@ -75,7 +78,7 @@ func (g *groupRun) prepare() error {
 	if t := g.rewriter.opts.TargetFileSize; t > 0 {
 		g.group.size = sizing{target: t, min: t * minFileSizePercent / 100, max: t * maxFileSizePercent / 100}
 	}
-	out, err := writerTable(g.tbl, g.fs)
+	out, err := writerTable(g.tbl, g.fs, g.plainFloats)
 	if err != nil {
 		return err
 	}

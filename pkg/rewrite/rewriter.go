@@ -225,7 +225,16 @@ func (r *Rewriter) general(ctx context.Context, tbl *table.Table, rec *recorder,
 // writeGroup writes the outputs of the result's group into the result.
 func (r *Rewriter) writeGroup(ctx context.Context, tbl *table.Table, rec *recorder, res *Result) error {
 	return r.reserve(ctx, tbl, res.Group, func(a allotment) error {
-		run := &groupRun{rewriter: r, tbl: tbl, group: res.Group, fs: rec, allotment: a}
+		run := groupRun{rewriter: r, tbl: tbl, group: res.Group, fs: rec, allotment: a}
+		first := run
+		err := first.write(ctx, res)
+		if !errors.Is(err, errNaNForms) || ctx.Err() != nil {
+			return err
+		}
+		if err := rec.undo(ctx, tbl, res); err != nil {
+			return err
+		}
+		run.plainFloats = true
 
 		return run.write(ctx, res)
 	})

@@ -108,7 +108,7 @@ func (s *spliceRun) prepare(ctx context.Context) error {
 		s.group.size = sizing{target: t, min: t * minFileSizePercent / 100, max: t * maxFileSizePercent / 100}
 	}
 	var err error
-	if s.out, err = writerTable(s.tbl, s.fs); err != nil {
+	if s.out, err = writerTable(s.tbl, s.fs, false); err != nil {
 		return err
 	}
 	if _, err := s.fs.open(s.tbl)(ctx); err != nil {

@@ -21,8 +21,8 @@ const (
 // writerTable is the table as the writer should see it: its storage records
 // what is created, and its location sends partitioned files to write.data.path,
 // which the writer honours for unpartitioned tables only. Nothing of it is ever
-// committed.
-func writerTable(tbl *table.Table, rec *recorder) (*table.Table, error) {
+// committed. With plainFloats no column of floating-point numbers has a dictionary.
+func writerTable(tbl *table.Table, rec *recorder, plainFloats bool) (*table.Table, error) {
 	builder, err := table.MetadataBuilderFromBase(tbl.Metadata(), tbl.MetadataLocation())
 	if err != nil {
 		return nil, fmt.Errorf("copy table metadata: %w", err)
@@ -34,7 +34,7 @@ func writerTable(tbl *table.Table, rec *recorder) (*table.Table, error) {
 	if props[compressionLevelKey] == "" && codec == "zstd" {
 		changed[compressionLevelKey] = fastCompressionLevel
 	}
-	if err := fileNames(tbl, changed); err != nil {
+	if err := fileNames(tbl, changed, plainFloats); err != nil {
 		return nil, err
 	}
 	err = builder.SetProperties(changed)
@@ -63,7 +63,7 @@ func writerTable(tbl *table.Table, rec *recorder) (*table.Table, error) {
 // fileNames adds properties of single columns under the names that the files
 // have, by which iceberg-go (v0.7.0) and the splice engine look them up: Parquet
 // does not allow all names, and lists and maps have levels of their own there.
-func fileNames(tbl *table.Table, out iceberg.Properties) error {
+func fileNames(tbl *table.Table, out iceberg.Properties, plainFloats bool) error {
 	schema := tbl.Schema()
 	stored, leaves, err := storedColumns(schema, tbl.Properties())
 	if err != nil {
@@ -84,6 +84,9 @@ func fileNames(tbl *table.Table, out iceberg.Properties) error {
 				out[prefix+other] = value
 			}
 		}
+	}
+	if plainFloats {
+		withoutFloatDictionaries(schema, leaves, out)
 	}
 
 	return nil

@@ -24,7 +24,7 @@ func (j *Job) convert(reader file.ColumnChunkReader, column file.ColumnChunkWrit
 	case *file.Float32ColumnChunkWriter:
 		put := sink[float32]{w.WriteBatch, asFloat32}
 		if r, ok := reader.(*file.Float32ColumnChunkReader); ok && j.Shape == nil {
-			return run(j, reader, r.ReadBatch, same[float32], put)
+			return run(j, reader, r.ReadBatch, j.float32, put)
 		}
 
 		return without(j, reader, put)
@@ -86,9 +86,9 @@ func (j *Job) toFloat64(reader file.ColumnChunkReader, put sink[float64]) (int64
 	}
 	switch r := reader.(type) {
 	case *file.Float64ColumnChunkReader:
-		return run(j, reader, r.ReadBatch, same[float64], put)
+		return run(j, reader, r.ReadBatch, j.float64, put)
 	case *file.Float32ColumnChunkReader:
-		return run(j, reader, r.ReadBatch, func(v float32) (float64, error) { return float64(v), nil }, put)
+		return run(j, reader, r.ReadBatch, func(v float32) (float64, error) { return j.float64(float64(v)) }, put)
 	default:
 		return without(j, reader, put)
 	}

@@ -13,6 +13,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/file"
@@ -43,6 +44,9 @@ type Job struct {
 	Fill *Fill
 	// Properties are those of the writer.
 	Properties []parquet.WriterProperty
+
+	nan      uint64 // bits of the first one
+	nanForms bool   // there is one with other bits
 }
 
 // Shape is where a column that is missing has to branch off: at the levels of
@@ -75,25 +79,39 @@ func Column(open func() (*file.Reader, error), rowGroup, column int, j Job) (m M
 			err = fmt.Errorf("%w: %v", ErrCorrupt, p)
 		}
 	}()
-	var reader file.ColumnChunkReader
-	if open != nil {
-		pf, err := open()
-		if err != nil {
+	var out bytes.Buffer
+	if m.Rows, err = j.encode(&out, open, rowGroup, column); err != nil {
+		return m, err
+	}
+	if j.nanForms {
+		// A dictionary has one NaN for all that differ in their bits (nan.go).
+		out.Reset()
+		j.Properties = append(slices.Clone(j.Properties), parquet.WithDictionaryDefault(false))
+		if m.Rows, err = j.encode(&out, open, rowGroup, column); err != nil {
 			return m, err
 		}
-		if rowGroup >= pf.NumRowGroups() || column >= pf.RowGroup(rowGroup).NumColumns() {
-			return m, fmt.Errorf("%w: no column %d in row group %d", ErrCorrupt, column, rowGroup)
-		}
-		if reader, err = pf.RowGroup(rowGroup).Column(column); err != nil {
-			return m, fmt.Errorf("%w: open: %w", ErrCorrupt, err)
-		}
-	}
-	var out bytes.Buffer
-	if m.Rows, err = j.write(&out, reader); err != nil {
-		return m, err
 	}
 
 	return m, m.takeApart(out.Bytes(), j.Leaf)
+}
+
+func (j *Job) encode(out *bytes.Buffer, open func() (*file.Reader, error), rowGroup, column int) (int64, error) {
+	if open == nil {
+		return j.write(out, nil)
+	}
+	pf, err := open()
+	if err != nil {
+		return 0, err
+	}
+	if rowGroup >= pf.NumRowGroups() || column >= pf.RowGroup(rowGroup).NumColumns() {
+		return 0, fmt.Errorf("%w: no column %d in row group %d", ErrCorrupt, column, rowGroup)
+	}
+	reader, err := pf.RowGroup(rowGroup).Column(column)
+	if err != nil {
+		return 0, fmt.Errorf("%w: open: %w", ErrCorrupt, err)
+	}
+
+	return j.write(out, reader)
 }
 
 func (j *Job) write(out *bytes.Buffer, reader file.ColumnChunkReader) (int64, error) {
