@@ -2,16 +2,11 @@ package rowsort
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -389,125 +384,6 @@ func TestCheckerFindsTheRow(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, batch.bad, bad)
 	}
-}
-
-// fullDisk takes so many bytes over all its files.
-type fullDisk struct {
-	left   int
-	opened int
-	closed int
-}
-
-type fullFile struct {
-	File
-	disk *fullDisk
-}
-
-func (f fullFile) Write(p []byte) (int, error) {
-	if f.disk.left -= len(p); f.disk.left < 0 {
-		return 0, syscall.ENOSPC
-	}
-
-	return f.File.Write(p)
-}
-
-func (f fullFile) Close() error {
-	f.disk.closed++
-
-	return f.File.Close()
-}
-
-// Whatever byte the disk is full at, the error says so and every file is closed.
-func TestFullDisk(t *testing.T) {
-	sc := schemaOf(iceberg.PrimitiveTypes.String)
-	dir := t.TempDir()
-	failed := 0
-	for left := 0; ; left += 40 << 10 {
-		disk := &fullDisk{left: left}
-		create := TempFiles(dir)
-		s := New(Options{Order: mustParse(t, "c0", sc), Memory: 64 << 10, Create: func() (File, error) {
-			f, err := create()
-			disk.opened++
-
-			return fullFile{f, disk}, err
-		}})
-		r := rand.New(rand.NewPCG(7, 8))
-		var err error
-		for range 40 {
-			var rows []string
-			for range 100 {
-				rows = append(rows, fmt.Sprintf(`{"c0":"%x%x"}`, r.Uint64(), r.Uint64()))
-			}
-			if err = s.Add(t.Context(), fromJSON(t, sc, rows...)); err != nil {
-				break
-			}
-		}
-		if err == nil {
-			for rec, e := range s.Rows(t.Context()) {
-				if err = e; e != nil {
-					break
-				}
-				rec.Release()
-			}
-		}
-		require.NoError(t, s.Close())
-		require.Equal(t, disk.opened, disk.closed)
-		left, listErr := os.ReadDir(dir)
-		require.NoError(t, listErr)
-		require.Empty(t, left, "files keep no name")
-		if err == nil {
-			break
-		}
-		require.ErrorIs(t, err, syscall.ENOSPC)
-		failed++
-	}
-	require.Greater(t, failed, 2)
-}
-
-// A folder that is not there is named before any row is lost.
-func TestNoFolderForFiles(t *testing.T) {
-	_, err := TempFiles(t.TempDir() + "/missing")()
-	require.ErrorIs(t, err, os.ErrNotExist)
-	require.ErrorContains(t, err, "missing")
-}
-
-func TestCancelledMerge(t *testing.T) {
-	sc := schemaOf(iceberg.PrimitiveTypes.Int64)
-	ctx, cancel := context.WithCancelCause(t.Context())
-	s := New(Options{Order: mustParse(t, "c0", sc), BatchBytes: 8, Create: TempFiles(t.TempDir())})
-	defer func() { require.NoError(t, s.Close()) }()
-	require.NoError(t, s.Add(ctx, fromJSON(t, sc, `{"c0":3}`, `{"c0":1}`, `{"c0":2}`)))
-	require.NoError(t, s.Add(ctx, fromJSON(t, sc, `{"c0":3}`, `{"c0":1}`, `{"c0":2}`)))
-	why := errors.New("claim lost")
-	cancel(why)
-	for _, err := range s.Rows(ctx) {
-		require.ErrorIs(t, err, why)
-	}
-}
-
-// Damage in a file is an error, not other rows.
-func TestDamagedFile(t *testing.T) {
-	sc := schemaOf(iceberg.PrimitiveTypes.Int64)
-	create := TempFiles(t.TempDir())
-	var made []File
-	s := New(Options{Order: mustParse(t, "c0", sc), Memory: 64, Create: func() (File, error) {
-		f, err := create()
-		made = append(made, f)
-
-		return f, err
-	}})
-	defer func() { require.NoError(t, s.Close()) }()
-	require.NoError(t, s.Add(t.Context(), fromJSON(t, sc, `{"c0":3}`, `{"c0":1}`)))
-	require.NoError(t, s.Add(t.Context(), fromJSON(t, sc, `{"c0":2}`, `{"c0":4}`)))
-	require.Len(t, made, 2)
-	require.NoError(t, made[0].(interface{ Truncate(int64) error }).Truncate(100))
-	_, err := made[0].Seek(0, io.SeekEnd)
-	require.NoError(t, err)
-	var failed error
-	for _, err := range s.Rows(t.Context()) {
-		failed = err
-	}
-	require.Error(t, failed)
 }
 
 func FuzzParse(f *testing.F) {

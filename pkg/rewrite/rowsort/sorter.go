@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -24,6 +25,9 @@ const (
 	copies = 3
 	// leastFan is the least number of runs that are merged at once.
 	leastFan = 2
+	// mostRuns bounds the files that are open at once: systems allow a process a
+	// thousand or so, and several groups may be sorted side by side.
+	mostRuns = 64
 )
 
 // Options configure a Sorter.
@@ -180,7 +184,7 @@ func (s *Sorter) finish(ctx context.Context, out func(part) error) error {
 		return err
 	}
 	for len(s.runs) > s.fan() {
-		if err := s.reduce(ctx); err != nil {
+		if err := s.reduce(ctx, min(s.fan(), len(s.runs)-s.fan()+1)); err != nil {
 			return err
 		}
 	}
@@ -223,15 +227,20 @@ func (s *Sorter) spill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.runs = append(s.runs, made)
+	if s.runs = append(s.runs, made); len(s.runs) > mostRuns {
+		return s.reduce(ctx, min(s.fan(), mostRuns/2))
+	}
 
 	return nil
 }
 
-// reduce merges neighbours into one run, so that ties stay in order.
-func (s *Sorter) reduce(ctx context.Context) error {
-	n := min(s.fan(), len(s.runs)-s.fan()+1)
-	some := s.runs[:max(leastFan, n)]
+// reduce merges n neighbours into one run, so that ties stay in order. It takes the
+// smallest ones: a run that was merged already is left until the others have its
+// size, or every merge would write it again.
+func (s *Sorter) reduce(ctx context.Context, n int) error {
+	n = max(leastFan, n)
+	at := smallest(s.runs, n)
+	some := slices.Clone(s.runs[at : at+n])
 	sources, err := s.sources(some)
 	if err != nil {
 		return err
@@ -240,10 +249,25 @@ func (s *Sorter) reduce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	rest := s.runs[len(some):]
-	s.runs = append([]*run{made}, rest...)
+	s.runs = slices.Replace(s.runs, at, at+n, made)
 
 	return closeRuns(some)
+}
+
+// smallest finds the n neighbours that have the fewest bytes together.
+func smallest(runs []*run, n int) (at int) {
+	var sum int64
+	for _, r := range runs[:n] {
+		sum += r.bytes
+	}
+	least := sum
+	for i := n; i < len(runs); i++ {
+		if sum += runs[i].bytes - runs[i-n].bytes; sum < least {
+			least, at = sum, i-n+1
+		}
+	}
+
+	return at
 }
 
 // write merges sources into a new run.
