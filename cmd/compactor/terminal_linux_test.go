@@ -63,17 +63,7 @@ func (w *world) on(term *terminal, env []string, args ...string) *process {
 	}
 	p := &process{t: w.t, cmd: cmd, stdout: &lockedBuffer{}, stderr: term.seen, done: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = p.stdout, term.tty
-	cmd.WaitDelay = 10 * time.Second
-	require.NoError(w.t, cmd.Start())
-	go func() {
-		_ = cmd.Wait() // The code is what counts.
-		p.code = cmd.ProcessState.ExitCode()
-		close(p.done)
-	}()
-	w.t.Cleanup(func() {
-		_ = cmd.Process.Kill() // It has ended long ago unless the test failed.
-		<-p.done
-	})
+	p.start()
 
 	return p
 }

@@ -283,19 +283,25 @@ func (w *world) startIn(attr *syscall.SysProcAttr, file string, args ...string) 
 	}
 	p := &process{t: w.t, cmd: cmd, stdout: &lockedBuffer{}, stderr: &lockedBuffer{}, done: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = p.stdout, p.stderr
-	cmd.WaitDelay = 10 * time.Second // Whatever is left of a command must not hold the test up.
-	require.NoError(w.t, cmd.Start())
-	go func() {
-		_ = cmd.Wait() // The code is what counts.
-		p.code = cmd.ProcessState.ExitCode()
-		close(p.done)
-	}()
-	w.t.Cleanup(func() {
-		_ = cmd.Process.Kill() // It has ended long ago unless the test failed.
-		<-p.done
-	})
+	p.start()
 
 	return p
+}
+
+// start starts the process, which ends with the test at the latest.
+func (p *process) start() {
+	p.t.Helper()
+	p.cmd.WaitDelay = 10 * time.Second // Whatever is left of a command must not hold the test up.
+	require.NoError(p.t, p.cmd.Start())
+	go func() {
+		_ = p.cmd.Wait() // The code is what counts.
+		p.code = p.cmd.ProcessState.ExitCode()
+		close(p.done)
+	}()
+	p.t.Cleanup(func() {
+		_ = p.cmd.Process.Kill() // It has ended long ago unless the test failed.
+		<-p.done
+	})
 }
 
 // wait returns the exit code.

@@ -7,6 +7,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/iceberg-go"
+
+	"compactor/pkg/rewrite/rowsort"
 )
 
 // nullText is how a null partition value reads in a path.
@@ -39,28 +41,12 @@ func newPathGuard(spec iceberg.PartitionSpec, sc *iceberg.Schema) *pathGuard {
 		default:
 			continue
 		}
-		if path := fieldPath(sc.Fields(), field.SourceID()); path != nil {
+		if path := rowsort.FieldPath(sc.Fields(), field.SourceID()); path != nil {
 			g.columns = append(g.columns, guardedColumn{name: field.Name, path: path, width: width})
 		}
 	}
 
 	return g
-}
-
-// fieldPath finds a field by id through structs.
-func fieldPath(fields []iceberg.NestedField, id int) []int {
-	for i, f := range fields {
-		if f.ID == id {
-			return []int{i}
-		}
-		if st, ok := f.Type.(*iceberg.StructType); ok {
-			if rest := fieldPath(st.FieldList, id); rest != nil {
-				return append([]int{i}, rest...)
-			}
-		}
-	}
-
-	return nil
 }
 
 func (g *pathGuard) check(rec arrow.RecordBatch) error {

@@ -7,6 +7,8 @@ import (
 	"math"
 	"reflect"
 
+	"compactor/pkg/rewrite/rowsort"
+
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/decimal128"
@@ -40,7 +42,7 @@ func newRowGuard(tbl *table.Table, df iceberg.DataFile) rowGuard {
 	values := df.Partition()
 	for _, field := range identityFields(*spec) {
 		value, listed := values[field.FieldID]
-		if path := fieldPath(tbl.Schema().Fields(), field.SourceID()); path != nil && listed {
+		if path := rowsort.FieldPath(tbl.Schema().Fields(), field.SourceID()); path != nil && listed {
 			g.fields = append(g.fields, rowGuardField{name: field.Name, path: path, value: value})
 		}
 	}

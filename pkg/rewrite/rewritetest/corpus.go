@@ -1,7 +1,6 @@
 package rewritetest
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -229,19 +228,7 @@ func WriteCell(c Cell, rec arrow.RecordBatch) ([]byte, error) {
 			props = append(props, parquet.WithEncodingFor(col.Path(), e))
 		}
 	}
-	var out bytes.Buffer
-	w, err := pqarrow.NewFileWriter(rec.Schema(), &out, parquet.NewWriterProperties(props...), arrowProps)
-	if err != nil {
-		return nil, fmt.Errorf("open writer: %w", err)
-	}
-	if err := w.Write(rec); err != nil {
-		return nil, fmt.Errorf("write rows: %w", err)
-	}
-	if err := w.Close(); err != nil {
-		return nil, fmt.Errorf("close file: %w", err)
-	}
-
-	return out.Bytes(), nil
+	return fileOf(rec, props, arrowProps)
 }
 
 func encodingFor(name string, t parquet.Type) (parquet.Encoding, bool) {

@@ -51,8 +51,13 @@ func EventFile(sc *iceberg.Schema, rows int, file uint64, dictionary bool) ([]by
 	if err != nil {
 		return nil, err
 	}
+	return fileOf(rec, props, pqarrow.DefaultWriterProps())
+}
+
+// fileOf is a Parquet file of one batch.
+func fileOf(rec arrow.RecordBatch, props []parquet.WriterProperty, arrowProps pqarrow.ArrowWriterProperties) ([]byte, error) {
 	var out bytes.Buffer
-	w, err := pqarrow.NewFileWriter(as, &out, parquet.NewWriterProperties(props...), pqarrow.DefaultWriterProps())
+	w, err := pqarrow.NewFileWriter(rec.Schema(), &out, parquet.NewWriterProperties(props...), arrowProps)
 	if err != nil {
 		return nil, fmt.Errorf("begin file: %w", err)
 	}

@@ -58,7 +58,7 @@ func newKey(schema *iceberg.Schema, id int, transform iceberg.Transform) (Key, e
 		return Key{}, fmt.Errorf("%w: it names a column, id %d, that the schema does not have", ErrUnsupported, id)
 	}
 	name, _ := schema.FindColumnName(id)
-	path := fieldPath(schema.Fields(), id)
+	path := FieldPath(schema.Fields(), id)
 	if path == nil {
 		return Key{}, fmt.Errorf("%w: column %s is inside a list or a map", ErrUnsupported, name)
 	}
@@ -88,14 +88,15 @@ func comparable(t iceberg.Type) bool {
 	return false
 }
 
-// fieldPath leads to a field through structs, nil when there is no such way.
-func fieldPath(fields []iceberg.NestedField, id int) []int {
+// FieldPath leads to the field with an id through structs: the index at each
+// level. It is nil when there is no such way, as into a list.
+func FieldPath(fields []iceberg.NestedField, id int) []int {
 	for i, f := range fields {
 		if f.ID == id {
 			return []int{i}
 		}
 		if st, ok := f.Type.(*iceberg.StructType); ok {
-			if rest := fieldPath(st.FieldList, id); rest != nil {
+			if rest := FieldPath(st.FieldList, id); rest != nil {
 				return append([]int{i}, rest...)
 			}
 		}
