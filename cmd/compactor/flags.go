@@ -108,6 +108,7 @@ func commonFlags() []cli.Flag {
 		&cli.StringFlag{Name: "temp-dir", Usage: "sort what does not fit the memory in files in `DIR`", DefaultText: "TMPDIR, or the system's folder for temporary files"},
 		&cli.IntFlag{Name: "parallel-groups", Usage: "rewrite `N` groups of a table at a time", DefaultText: "number of processors"},
 		&cli.IntFlag{Name: "rate-limit", Usage: "send at most `N` requests a second to the object store, over all tables", DefaultText: "no limit"},
+		&cli.StringFlag{Name: "bandwidth", Usage: "move at most `SIZE` a second to and from the object store, over all tables", DefaultText: "no limit; at least 1MiB"},
 	}
 	flags = append(flags, stringFlags(catalogFlags(), "Catalog and storage:")...)
 

@@ -95,6 +95,35 @@ func TestRateLimitSpreadsRequests(t *testing.T) {
 	require.GreaterOrEqual(t, took, time.Duration(requests-perSecond-1)*time.Second/perSecond, "%d requests", requests)
 }
 
+// Tables that are worked on side by side share one bandwidth.
+func TestTheBandwidthIsShared(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first, second := w.ident, table.Identifier{w.ident[0], "second"}
+	rows := map[string][]string{}
+	for _, ident := range []table.Identifier{first, second} {
+		w.ident = ident
+		rows[w.name()] = tabletest.Rows(t, tabletest.FragmentAtOnce(t, w.create(props("write.parquet.compression-codec", "uncompressed")), 6, 4500))
+	}
+	w.s3.ResetRequests()
+	started := time.Now()
+	r := w.compactor("compact", "--config", w.config, "-o", "json", "--parallel", "2", "--memory", "1GiB", "--bandwidth", "1MiB", first[0]+".*")
+	took := time.Since(started)
+	require.Equal(t, 0, r.code, r.stderr)
+	bytes := int64(0)
+	for _, q := range w.s3.Requests() {
+		bytes += q.BodyBytes + q.AnswerBytes
+	}
+	require.Greater(t, bytes, int64(2<<20))
+	// A quarter of a second's worth goes at once; a busy machine only makes it take longer.
+	require.GreaterOrEqual(t, took, time.Duration(bytes-1<<18)*time.Second/(1<<20), "%d bytes", bytes)
+	for _, ident := range []table.Identifier{first, second} {
+		w.ident = ident
+		require.Len(t, tabletest.Files(t, w.load()), 1)
+		require.Equal(t, rows[w.name()], tabletest.Rows(t, w.load()))
+	}
+}
+
 // The parts that tables get of the memory never sum up to more than the budget.
 func TestTheMemoryBudgetIsShared(t *testing.T) {
 	t.Parallel()

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"compactor/internal/config"
+	"compactor/internal/store"
 	"compactor/pkg/maintenance"
 )
 
@@ -32,6 +33,15 @@ func (s *session) configureFleet(c *cli.Context) error {
 	s.tables, s.parallel, s.rateLimit = max(1, number(c, "parallel")), number(c, "parallel-groups"), number(c, "rate-limit")
 	if s.parallel == 0 {
 		s.parallel = runtime.GOMAXPROCS(0)
+	}
+	if text, given := lookup(c, "bandwidth"); given {
+		size, err := config.ParseSize(text)
+		if err != nil {
+			return usagef("--bandwidth %q: %w", text, err)
+		}
+		if s.bandwidth = int64(size); s.bandwidth < store.MinBytesPerSecond {
+			return usagef("--bandwidth %q: use 1MiB or more", text)
+		}
 	}
 	text, given := lookup(c, "max-duration")
 	if !given {

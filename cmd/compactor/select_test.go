@@ -55,6 +55,8 @@ func TestWhichTablesACommandLineSelects(t *testing.T) {
 		{args: []string{"--all", "--parallel", "0"}, says: "--parallel 0: use 1 or more"},
 		{args: []string{"--all", "--max-duration", "0s"}, says: "--max-duration"},
 		{args: []string{"--all", "--rate-limit", "-1"}, says: "--rate-limit -1"},
+		{args: []string{"--all", "--bandwidth", "1"}, says: "--bandwidth \"1\": use 1MiB or more"},
+		{args: []string{"--all", "--bandwidth", "fast"}, says: "--bandwidth \"fast\""},
 	} {
 		r := w.compactor(append([]string{"expire", "--config", config, "-o", "json"}, c.args...)...)
 		if c.want == nil {

@@ -35,6 +35,7 @@ type session struct {
 	parallel  int // groups of a table at a time
 	tables    int // tables at a time
 	rateLimit int
+	bandwidth int64                     // bytes per second; 0: no bound
 	deletes   *maintenance.DeleteBudget // of the run; nil: no bound
 	now       func() time.Time
 	until     time.Time // no claim begins after it; zero: no limit
@@ -222,7 +223,7 @@ func (s *session) catalogOptions() catalog.Options {
 
 func (s *session) storeOptions() store.Options {
 	o := storeOptions(s.cfg.Storage, s.log)
-	o.RequestsPerSecond = s.rateLimit
+	o.RequestsPerSecond, o.BytesPerSecond = s.rateLimit, s.bandwidth
 
 	return o
 }

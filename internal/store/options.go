@@ -78,6 +78,11 @@ type Options struct {
 	// kind, repeated ones included; 0 sets no limit. Up to a second's worth may go
 	// out at once. Local folders are not bounded.
 	RequestsPerSecond int
+	// BytesPerSecond bounds what goes to and comes from object stores, headers and
+	// encryption included, over all connections; 0 sets no limit, and less than
+	// MinBytesPerSecond is refused. Up to a quarter of a second's worth may go at
+	// once. Local folders are not bounded.
+	BytesPerSecond int64
 	// Schemes adds backends, or replaces them, by scheme.
 	Schemes map[string]Factory
 	// Wrap, when set, is put around every backend: injected faults, tracing.
@@ -119,6 +124,9 @@ func (o Options) Validate() error {
 	}
 	if o.SmallObject < 0 || o.Concurrency < 0 || o.RequestsPerSecond < 0 || o.S3.MaxAttempts < 0 || o.S3.Stall < 0 {
 		bad("sizes, concurrency, attempts and times cannot be negative")
+	}
+	if o.BytesPerSecond != 0 && o.BytesPerSecond < MinBytesPerSecond {
+		bad("a bandwidth of %d bytes per second is below the minimum of %d", o.BytesPerSecond, MinBytesPerSecond)
 	}
 	return errors.Join(errs...)
 }

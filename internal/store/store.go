@@ -44,7 +44,7 @@ func New(o Options) (*Store, error) {
 		return nil, fmt.Errorf("check store options: %w", err)
 	}
 	o = o.withDefaults()
-	client, err := newHTTPClient(o.S3)
+	client, err := newHTTPClient(o.S3, newBandwidth(o.BytesPerSecond))
 	if err != nil {
 		return nil, err
 	}

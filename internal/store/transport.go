@@ -21,7 +21,7 @@ const (
 // newHTTPClient makes the connections of a store. A connection that makes no
 // progress for the stall time fails, in either direction, so that neither a body that
 // hangs nor an upload that is not taken can block for ever.
-func newHTTPClient(o S3Options) (*http.Client, error) {
+func newHTTPClient(o S3Options, b *bandwidth) (*http.Client, error) {
 	conf := &tls.Config{MinVersion: tls.VersionTLS12}
 	if o.CACert != "" {
 		pool, err := certPool(o.CACert)
@@ -43,7 +43,7 @@ func newHTTPClient(o S3Options) (*http.Client, error) {
 				if err != nil {
 					return nil, err //nolint:wrapcheck // net/http and the SDK look at the dialer's own error
 				}
-				return &stallConn{Conn: conn, limit: o.Stall}, nil
+				return b.shape(&stallConn{Conn: conn, limit: o.Stall}), nil
 			},
 			TLSHandshakeTimeout: dialTimeout,
 			MaxIdleConns:        2 * idleConns,
