@@ -26,6 +26,7 @@ func (w *world) doctor(args ...string) (checkupReport, result) {
 	r := w.compactor(slices.Concat([]string{"doctor", "--config", w.config, "-o", "json", "--answer-within", "2m", "--max-skew", "1m"}, args)...)
 	var rep checkupReport
 	require.NoError(w.t, json.Unmarshal([]byte(r.stdout), &rep), "%s\n%s", r.stdout, r.stderr)
+	validBy(w.t, doctorSchema, r.stdout)
 	require.Equal(w.t, r.code, rep.ExitCode)
 	require.Equal(w.t, r.code == 0, rep.Healthy)
 	for _, c := range rep.Checks {

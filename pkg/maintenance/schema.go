@@ -13,13 +13,20 @@ import (
 // types: every field, whether it may be missing or null, and the statuses.
 // Reports of later versions may have more fields; what is there stays.
 func WriteSchema(w io.Writer) error {
-	root := schemaOf(reflect.TypeFor[Report]())
+	return WriteSchemaOf(w, "Report of a run of compactor", Report{})
+}
+
+// WriteSchemaOf writes the JSON Schema of the type of another document, in the
+// same way. The document has structs, lists, texts, numbers and times in it, and
+// no maps.
+func WriteSchemaOf(w io.Writer, title string, document any) error {
+	root := schemaOf(reflect.TypeOf(document))
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-	root["title"] = "Report of a run of compactor"
+	root["title"] = title
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
 	if err := enc.Encode(root); err != nil {
-		return fmt.Errorf("write schema of the report: %w", err)
+		return fmt.Errorf("write schema of %T: %w", document, err)
 	}
 
 	return nil
