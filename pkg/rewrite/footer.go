@@ -169,6 +169,9 @@ func readContents(tbl *table.Table, f File, footer *metadata.FileMetaData) ([]co
 	if footer.NumRows != f.Data.Count() {
 		return nil, fmt.Errorf("%w: it has %d rows, its manifest says %d", ErrRefused, footer.NumRows, f.Data.Count())
 	}
+	if err := soundGroups(footer); err != nil {
+		return nil, err
+	}
 	stored, err := readFileSchema(tbl, footer)
 	if err != nil {
 		return nil, err
@@ -186,6 +189,25 @@ func readContents(tbl *table.Table, f File, footer *metadata.FileMetaData) ([]co
 	}
 
 	return constants, stored.comparable(f.Deletes)
+}
+
+// soundGroups refuses a file whose row groups cannot be what its footer says they
+// are. The Parquet library reads a row group of a negative number of rows as one
+// of as many as its pages hold.
+func soundGroups(footer *metadata.FileMetaData) error {
+	var rows int64
+	for i := range footer.NumRowGroups() {
+		n := footer.RowGroup(i).NumRows()
+		if n < 0 {
+			return fmt.Errorf("%w: row group %d has %d rows by its footer", ErrRefused, i, n)
+		}
+		rows += n
+	}
+	if rows != footer.NumRows {
+		return fmt.Errorf("%w: its row groups have %d rows, its footer says %d", ErrRefused, rows, footer.NumRows)
+	}
+
+	return nil
 }
 
 // identityFields are the fields whose partition value is the column's value.

@@ -205,17 +205,10 @@ func (g *groupRun) peek() (arrow.RecordBatch, error) {
 		if hook := g.rewriter.opts.BeforeWrite; hook != nil {
 			rec = hook(rec)
 		}
-		if err := g.order.check(rec); err != nil {
+		if err := g.writable(rec); err != nil {
 			rec.Release()
 
 			return nil, err
-		}
-		if g.guard != nil {
-			if err := g.guard.check(rec); err != nil {
-				rec.Release()
-
-				return nil, err
-			}
 		}
 		if rec.NumRows() == 0 {
 			rec.Release()
@@ -226,6 +219,20 @@ func (g *groupRun) peek() (arrow.RecordBatch, error) {
 	}
 
 	return g.pending, nil
+}
+
+// writable checks a batch before it is written.
+func (g *groupRun) writable(rec arrow.RecordBatch) error {
+	if err := g.order.check(rec); err != nil {
+		return err
+	}
+	if g.guard != nil {
+		if err := g.guard.check(rec); err != nil {
+			return err
+		}
+	}
+
+	return required(rec)
 }
 
 func (g *groupRun) dropPending() {

@@ -3,8 +3,10 @@ package rewrite
 import (
 	"context"
 	"fmt"
+	"iter"
 	"math"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/iceberg-go"
 	"github.com/apache/iceberg-go/table"
@@ -92,9 +94,13 @@ func (g *groupRun) writeByLibrary(ctx context.Context, lineage bool, before int6
 	if lineage {
 		opts = append(opts, table.WithPreserveRowLineage(iceberg.SchemaWithRowLineage(g.tbl.Schema())))
 	}
-	var added []iceberg.DataFile
 	nans := make(nanCounter)
-	for df, err := range table.WriteRecords(ctx, g.out, g.schema, g.nansCounted(g.oneOutput(before), nans), opts...) {
+	schema, batches, err := g.libraryRows(before, lineage, nans)
+	if err != nil {
+		return nil, err
+	}
+	var added []iceberg.DataFile
+	for df, err := range table.WriteRecords(ctx, g.out, schema, batches, opts...) {
 		if err != nil {
 			return nil, err
 		}
@@ -126,4 +132,20 @@ func (g *groupRun) nansCounted(in batches, into nanCounter) batches {
 			}
 		}
 	}
+}
+
+// libraryRows are the rows of the next outputs as iceberg-go's writer takes them.
+func (g *groupRun) libraryRows(before int64, lineage bool, nans nanCounter) (*arrow.Schema, iter.Seq2[arrow.RecordBatch, error], error) {
+	batches := g.nansCounted(g.oneOutput(before), nans)
+	if !requiresValues(&iceberg.StructType{FieldList: g.tbl.Schema().Fields()}) {
+		return g.schema, batches, nil
+	}
+	// Batches of the very schema of its file are not converted by the writer,
+	// which would lose what is required.
+	form, err := newFileForm(g.out, g.group.sorting, lineage)
+	if err != nil {
+		return nil, nil, err
+	}
+
+	return form.arrow, relabelAll(batches, form.arrow), nil
 }

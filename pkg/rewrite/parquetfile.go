@@ -145,9 +145,14 @@ func guarded(work func() error) (err error) {
 
 // write takes a batch, which stays the caller's.
 func (p *parquetFile) write(ctx context.Context, rec arrow.RecordBatch) error {
-	stored, err := table.ToRequestedSchema(ctx, p.form.stored, p.form.read, rec, table.SchemaOptions{
+	converted, err := table.ToRequestedSchema(ctx, p.form.stored, p.form.read, rec, table.SchemaOptions{
 		DowncastTimestamp: true, IncludeFieldIDs: true, TableProperties: p.form.tbl.Properties(),
 	})
+	if err != nil {
+		return fmt.Errorf("convert rows for output %s: %w", p.path, err)
+	}
+	defer converted.Release()
+	stored, err := relabel(converted, p.form.arrow)
 	if err != nil {
 		return fmt.Errorf("convert rows for output %s: %w", p.path, err)
 	}
