@@ -20,6 +20,7 @@ var ErrRefused = errors.New("refused")
 // fileSchema is what a Parquet file says about its columns, in Iceberg's terms.
 type fileSchema struct {
 	fields map[int]iceberg.NestedField
+	leaves []int // the ids of the columns, in their order
 }
 
 // readFileSchema finds out which fields of the table a file has, in the way the
@@ -52,7 +53,20 @@ func readFileSchema(tbl *table.Table, footer *metadata.FileMetaData) (fileSchema
 		return fileSchema{}, fmt.Errorf("%w: its columns cannot be told: %w", ErrRefused, err)
 	}
 
-	return fileSchema{fields}, nil
+	return fileSchema{fields, leafIDs(read.Fields(), nil)}, nil
+}
+
+// leafIDs appends the ids of the columns below fields.
+func leafIDs(fields []iceberg.NestedField, to []int) []int {
+	for _, field := range fields {
+		if nested, is := field.Type.(iceberg.NestedType); is {
+			to = leafIDs(nested.Fields(), to)
+		} else {
+			to = append(to, field.ID)
+		}
+	}
+
+	return to
 }
 
 func tagged(root *schema.GroupNode) bool {
@@ -93,15 +107,15 @@ func (s fileSchema) has(id int) bool {
 }
 
 // readable refuses a file with a column whose type cannot be turned into the
-// table's without loss, such as INT96 timestamps, which count nanoseconds.
-func (s fileSchema) readable(tbl *table.Table) error {
+// table's without loss, other than those that are converted.
+func (s fileSchema) readable(tbl *table.Table, converted []instants) error {
 	fields, err := iceberg.IndexByID(tbl.Schema())
 	if err != nil {
 		return fmt.Errorf("index schema of table: %w", err)
 	}
 	for _, id := range slices.Sorted(maps.Keys(fields)) {
 		stored, there := s.fields[id]
-		if !there {
+		if !there || slices.ContainsFunc(converted, func(c instants) bool { return s.leaves[c.column] == id }) {
 			continue
 		}
 		if want := fields[id].Type; !promotes(stored.Type, want, tbl.Metadata().Version()) {

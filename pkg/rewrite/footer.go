@@ -128,13 +128,13 @@ func inspectFile(tbl *table.Table, storage iceio.IO, f File, limit int64) (s *fi
 	if err != nil {
 		return nil, unreadable(err)
 	}
-	constants, err := readContents(tbl, f, pf.MetaData())
+	inside, err := readContents(tbl, f, pf.MetaData())
 	if err != nil {
 		return nil, err
 	}
 	s, err = measure(pf)
 	if err == nil {
-		s.constants = constants
+		s.contents = inside
 	}
 
 	return s, err
@@ -163,32 +163,35 @@ func sourceOf(in iceio.File, size int64) (parquet.ReaderAtSeeker, error) {
 
 // readContents checks that all rows of a file can be read as they are: that
 // there are as many as its manifest says, and that the columns can be told by id
-// or by name and their types can be converted. It returns the columns that have
-// to be filled in from the partition.
-func readContents(tbl *table.Table, f File, footer *metadata.FileMetaData) ([]constant, error) {
+// or by name and their types can be converted. It returns the columns for which
+// that takes more than iceberg-go does.
+func readContents(tbl *table.Table, f File, footer *metadata.FileMetaData) (contents, error) {
+	var out contents
 	if footer.NumRows != f.Data.Count() {
-		return nil, fmt.Errorf("%w: it has %d rows, its manifest says %d", ErrRefused, footer.NumRows, f.Data.Count())
+		return out, fmt.Errorf("%w: it has %d rows, its manifest says %d", ErrRefused, footer.NumRows, f.Data.Count())
 	}
 	if err := soundGroups(footer); err != nil {
-		return nil, err
+		return out, err
 	}
 	stored, err := readFileSchema(tbl, footer)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
-	if err := stored.readable(tbl); err != nil {
-		return nil, err
+	if out.instants, err = instantsOf(tbl, footer, stored); err != nil {
+		return out, err
+	}
+	if err := stored.readable(tbl, out.instants); err != nil {
+		return out, err
 	}
 	spec := tbl.Metadata().PartitionSpecByID(int(f.Data.SpecID()))
 	if spec == nil {
-		return nil, fmt.Errorf("%w: partition spec %d is not in the table metadata", ErrRefused, f.Data.SpecID())
+		return out, fmt.Errorf("%w: partition spec %d is not in the table metadata", ErrRefused, f.Data.SpecID())
 	}
-	constants, err := constantsOf(tbl, f, *spec, stored)
-	if err != nil {
-		return nil, err
+	if out.constants, err = constantsOf(tbl, f, *spec, stored); err != nil {
+		return out, err
 	}
 
-	return constants, stored.comparable(f.Deletes)
+	return out, stored.comparable(f.Deletes)
 }
 
 // soundGroups refuses a file whose row groups cannot be what its footer says they

@@ -25,6 +25,7 @@ type foreignFile struct {
 	rows   []string      // JSON objects
 	props  []parquet.WriterProperty
 	arrow  []pqarrow.WriterOption
+	raw    []byte            // what the file is, instead of rows in fields
 	group  int64             // rows of a row group, 0 for all
 	count  func(int64) int64 // changes the record count in the manifest
 	size   func(int64) int64 // changes the file size in the manifest
@@ -58,6 +59,9 @@ func (e *env) addFile(f foreignFile) string {
 		group = 1 << 20
 	}
 	require.NoError(e.t, pqarrow.WriteTable(tbl, out, group, parquet.NewWriterProperties(f.props...), pqarrow.NewArrowWriterProperties(f.arrow...)))
+	if f.raw != nil {
+		require.NoError(e.t, os.WriteFile(path, f.raw, 0o600))
+	}
 	info, err := os.Stat(path)
 	require.NoError(e.t, err)
 	count, size := rec.NumRows(), info.Size()

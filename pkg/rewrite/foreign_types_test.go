@@ -27,6 +27,8 @@ type storedAs struct {
 // readableTypes are read as what they mean.
 func readableTypes() map[string]storedAs {
 	p := iceberg.PrimitiveTypes
+	nano, nanoUTC := &arrow.TimestampType{Unit: arrow.Nanosecond}, &arrow.TimestampType{Unit: arrow.Nanosecond, TimeZone: "UTC"}
+	int96 := []pqarrow.WriterOption{pqarrow.WithDeprecatedInt96Timestamps(true)}
 	ts := []string{`"1969-12-31 23:59:59.5"`, `"2024-02-29 12:00:00.123"`, `null`}
 	tz := []string{`"1969-12-31 23:59:59.5Z"`, `"2024-02-29 12:00:00.123Z"`, `null`}
 	dictionary := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int32, ValueType: arrow.BinaryTypes.String}
@@ -43,6 +45,10 @@ func readableTypes() map[string]storedAs {
 	return map[string]storedAs{
 		"timestamp in milliseconds":         {table: p.Timestamp, stored: &arrow.TimestampType{Unit: arrow.Millisecond}, json: ts},
 		"timestamp with zone, milliseconds": {table: p.TimestampTz, stored: &arrow.TimestampType{Unit: arrow.Millisecond, TimeZone: "UTC"}, json: tz},
+		"INT96 timestamp":                   {table: p.Timestamp, stored: nano, json: ts, arrow: int96},
+		"INT96 timestamp with zone":         {table: p.TimestampTz, stored: nano, json: ts, want: tz, arrow: int96},
+		"timestamp in nanoseconds":          {table: p.Timestamp, stored: nano, json: ts},
+		"timestamp with zone, nanoseconds":  {table: p.TimestampTz, stored: nanoUTC, json: tz},
 		"unannotated string":                {table: p.String, stored: arrow.BinaryTypes.Binary, json: []string{`"YcOk"`, `null`}, want: []string{`"aä"`, `null`}},
 		"string for binary":                 {table: p.Binary, stored: arrow.BinaryTypes.String, json: []string{`"aä"`, `null`}, want: []string{`"YcOk"`, `null`}},
 		"large string":                      {table: p.String, stored: arrow.BinaryTypes.LargeString, json: texts},
@@ -76,22 +82,19 @@ func readableTypes() map[string]storedAs {
 func unreadableTypes() map[string]storedAs {
 	p := iceberg.PrimitiveTypes
 	nano, micro := &arrow.TimestampType{Unit: arrow.Nanosecond}, &arrow.TimestampType{Unit: arrow.Microsecond}
-	int96 := []pqarrow.WriterOption{pqarrow.WithDeprecatedInt96Timestamps(true)}
 	ts, tz := []string{`"1969-12-31 23:59:59.5"`}, []string{`"1969-12-31 23:59:59.5Z"`}
 
 	return map[string]storedAs{
-		"INT96 timestamp":           {table: p.Timestamp, stored: nano, json: ts, arrow: int96},
-		"INT96 timestamp with zone": {table: p.TimestampTz, stored: nano, json: ts, arrow: int96},
-		"timestamp in nanoseconds":  {table: p.Timestamp, stored: nano, json: ts},
-		"timestamp without a zone":  {table: p.TimestampTz, stored: micro, json: ts},
-		"timestamp with a zone":     {table: p.Timestamp, stored: &arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "UTC"}, json: tz},
-		"time in milliseconds":      {table: p.Time, stored: arrow.FixedWidthTypes.Time32ms, json: []string{`"23:59:59.5"`}},
-		"UUID without annotation":   {table: p.UUID, stored: &arrow.FixedSizeBinaryType{ByteWidth: 16}, json: []string{`"AAECAwQFBgcICQoLDA0ODw=="`}},
-		"other decimal scale":       {table: iceberg.DecimalTypeOf(18, 3), stored: &arrow.Decimal128Type{Precision: 18, Scale: 2}, json: []string{`"-1.25"`}},
-		"long for int":              {table: p.Int32, stored: arrow.PrimitiveTypes.Int64, json: []string{`7`}},
-		"double for float":          {table: p.Float32, stored: arrow.PrimitiveTypes.Float64, json: []string{`0.1`}},
-		"string for long":           {table: p.Int64, stored: arrow.BinaryTypes.String, json: []string{`"12"`}},
-		"text for a struct":         {table: &iceberg.StructType{FieldList: []iceberg.NestedField{{ID: 2, Name: "a", Type: p.Int64}}}, stored: arrow.BinaryTypes.String, json: []string{`"12"`}},
+		"nanoseconds, no zone":     {table: p.TimestampTz, stored: nano, json: ts},
+		"timestamp without a zone": {table: p.TimestampTz, stored: micro, json: ts},
+		"timestamp with a zone":    {table: p.Timestamp, stored: &arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "UTC"}, json: tz},
+		"time in milliseconds":     {table: p.Time, stored: arrow.FixedWidthTypes.Time32ms, json: []string{`"23:59:59.5"`}},
+		"UUID without annotation":  {table: p.UUID, stored: &arrow.FixedSizeBinaryType{ByteWidth: 16}, json: []string{`"AAECAwQFBgcICQoLDA0ODw=="`}},
+		"other decimal scale":      {table: iceberg.DecimalTypeOf(18, 3), stored: &arrow.Decimal128Type{Precision: 18, Scale: 2}, json: []string{`"-1.25"`}},
+		"long for int":             {table: p.Int32, stored: arrow.PrimitiveTypes.Int64, json: []string{`7`}},
+		"double for float":         {table: p.Float32, stored: arrow.PrimitiveTypes.Float64, json: []string{`0.1`}},
+		"string for long":          {table: p.Int64, stored: arrow.BinaryTypes.String, json: []string{`"12"`}},
+		"text for a struct":        {table: &iceberg.StructType{FieldList: []iceberg.NestedField{{ID: 2, Name: "a", Type: p.Int64}}}, stored: arrow.BinaryTypes.String, json: []string{`"12"`}},
 	}
 }
 

@@ -47,6 +47,7 @@ func (g *groupRun) write(ctx context.Context, res *Result) error {
 	}
 	ro := readOptions{
 		batchRows: g.batchRows(), batchBytes: g.allotment.batchBytes, lineage: g.group.lineage && g.tbl.Metadata().Version() >= 3,
+		tempDir: g.rewriter.opts.TempDir,
 	}
 	schema, batches, err := openRows(ctx, g.tbl, g.group.Files, ro)
 	if err != nil {

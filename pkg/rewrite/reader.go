@@ -22,6 +22,7 @@ type readOptions struct {
 	lineage    bool     // add the row id and last-updated columns
 	raw        bool     // leave deleted rows in
 	fields     []string // columns, all when empty
+	tempDir    string   // for columns that are converted
 }
 
 // openRows starts a read of whole files, in their order. The batches belong to
@@ -34,6 +35,7 @@ func openRows(ctx context.Context, tbl *table.Table, files []File, o readOptions
 		return nil, nil, err
 	}
 	runs := readRuns(tbl, files, o)
+	tbl = converted(tbl, files, o.tempDir)
 	rows := func(yield func(arrow.RecordBatch, error) bool) {
 		for _, run := range runs {
 			_, batches, err := scanner(tbl, o, run).ReadTasks(ctx, tasks(run.files, o.raw))

@@ -33,7 +33,13 @@ type fileShape struct {
 	pages   int64 // the pages held at once, decompressed
 	encoded int64 // the largest row group, decompressed
 
+	contents
+}
+
+// contents are the columns of a file that take more than iceberg-go to read.
+type contents struct {
 	constants []constant // columns that the file does not store
+	instants  []instants // timestamps that it stores in another form
 }
 
 // measure reads the footer and the dictionaries.

@@ -82,7 +82,7 @@ func (r *Rewriter) hashGroup(ctx context.Context, tbl *table.Table, g Group, how
 	order := newOrderCheck(how.sorting)
 	var misplaced error
 	err := r.reserve(ctx, tbl, g, func(a allotment) error {
-		o := readOptions{batchRows: maxBatchRows, batchBytes: a.batchBytes, lineage: how.lineage}
+		o := readOptions{batchRows: maxBatchRows, batchBytes: a.batchBytes, lineage: how.lineage, tempDir: r.opts.TempDir}
 
 		return eachBatch(ctx, tbl, g.Files, o, func(rec arrow.RecordBatch) {
 			sum.addBatch(rec)
