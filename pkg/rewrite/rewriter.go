@@ -50,7 +50,7 @@ type Options struct {
 	// written, with the column's path. It exists to inject faults in tests.
 	BeforeChunk func(path []string, chunk *column.Built)
 	// TempDir is the folder for rows that are being sorted and do not fit the
-	// memory. Empty is the system's own for temporary files.
+	// memory, and for columns of timestamps that are converted. Empty is the system's own for temporary files.
 	TempDir string
 	// BeforeUnits, when set, replaces the inputs' row groups of which one is about
 	// to be spliced. It exists to inject faults in tests.
