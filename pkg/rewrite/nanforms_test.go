@@ -58,7 +58,7 @@ func TestNaNsOfSeveralFormsStayAsTheyAre(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := newEnv(t, c.schema, *iceberg.UnpartitionedSpec, c.props)
 			e.commit(func(tx *table.Transaction) {
-				require.NoError(t, tx.SetProperties(iceberg.Properties{table.ParquetRowGroupLimitKey: "500"}))
+				require.NoError(t, tx.SetProperties(iceberg.Properties{table.ParquetRowGroupLimitKey: "50"}))
 			})
 			dictionaries := func(value string) { // whoever writes with them loses forms
 				e.commit(func(tx *table.Transaction) {
@@ -66,10 +66,10 @@ func TestNaNsOfSeveralFormsStayAsTheyAre(t *testing.T) {
 				})
 			}
 			dictionaries("false")
-			e.appendNaNForms(0, 6000, math.NaN())
-			e.appendNaNForms(6000, 6000, math.NaN())
-			e.appendNaNForms(12_000, 6000, math.NaN(), negative)
-			e.appendNaNForms(18_000, 6000, negative)
+			e.appendNaNForms(0, 600, math.NaN())
+			e.appendNaNForms(600, 600, math.NaN())
+			e.appendNaNForms(1200, 600, math.NaN(), negative)
+			e.appendNaNForms(1800, 600, negative)
 			dictionaries("true")
 			data, _ := e.files()
 			var gone []position
@@ -85,7 +85,9 @@ func TestNaNsOfSeveralFormsStayAsTheyAre(t *testing.T) {
 			done := e.sameRows(c.o, Options{Engine: c.engine, Verify: true})
 			require.Len(t, done.results, 1)
 			require.Equal(t, c.engine, done.results[0].Engine.Name)
-			require.Greater(t, len(done.results[0].Outputs), 1)
+			if c.o.SortBy == "" {
+				require.Greater(t, len(done.results[0].Outputs), 1, "so that one is finished when the second form comes")
+			}
 			_, recs := inFileOrder(t, done.tbl, done.results[0].Outputs)
 			forms := make(map[uint64]int)
 			for _, rec := range recs {
@@ -95,7 +97,7 @@ func TestNaNsOfSeveralFormsStayAsTheyAre(t *testing.T) {
 					}
 				}
 			}
-			assert.Equal(t, map[uint64]int{math.Float64bits(math.NaN()): 5000, math.Float64bits(negative): 3000}, forms)
+			assert.Equal(t, map[uint64]int{math.Float64bits(math.NaN()): 500, math.Float64bits(negative): 300}, forms)
 			onDisk, _ := e.files()
 			assert.Len(t, onDisk, len(done.results[0].Outputs))
 		})

@@ -1,9 +1,11 @@
 package rewrite
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -11,6 +13,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/apache/iceberg-go"
 	"github.com/apache/iceberg-go/table"
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -37,7 +40,21 @@ func byText() []table.SortField {
 // text, and some texts more than once.
 func (e *env) appendRandom(files, rows int, seed uint64) {
 	e.t.Helper()
+	e.appendPadded(files, rows, 0, seed)
+}
+
+// appendPadded does that with texts of so many bytes more.
+func (e *env) appendPadded(files, rows, more int, seed uint64) {
+	e.t.Helper()
 	r := rand.New(rand.NewPCG(seed, 9))
+	pad := func() string {
+		letters := make([]byte, more)
+		for i := range letters {
+			letters[i] = 'a' + byte(r.IntN(26))
+		}
+
+		return string(letters)
+	}
 	sc, err := table.SchemaToArrowSchemaWithOptions(idAndText, table.ArrowSchemaOptions{})
 	require.NoError(e.t, err)
 	for f := range files {
@@ -47,7 +64,7 @@ func (e *env) appendRandom(files, rows int, seed uint64) {
 			if text := b.Field(1).(*array.StringBuilder); r.IntN(10) == 0 {
 				text.AppendNull()
 			} else {
-				text.Append(strconv.FormatInt(int64(r.IntN(files*rows/2+1)), 36) + "\x00ä")
+				text.Append(strconv.FormatInt(int64(r.IntN(files*rows/2+1)), 36) + "\x00ä" + pad())
 			}
 		}
 		e.appendBatch(b.NewRecordBatch())
@@ -114,16 +131,18 @@ func deref(p *int) int {
 func TestTableWithASortOrderIsSorted(t *testing.T) {
 	for name, budget := range map[string]int64{"in memory": 0, "through files": 64 << 20} {
 		t.Run(name, func(t *testing.T) {
-			e := newEnv(t, idAndText, *iceberg.UnpartitionedSpec, nil)
+			e := newEnv(t, idAndText, *iceberg.UnpartitionedSpec, iceberg.Properties{"write.metadata.metrics.default": "full"})
 			e.setOrder(byText()...)
-			e.appendRandom(12, 6000, 1)
+			e.appendPadded(12, 600, 1500, 1)
 			before, _ := e.files()
 			var total int64
 			for _, df := range before {
 				total += df.FileSizeBytes()
 			}
 			o := PlanOptions{TargetFileSize: total / 3}
-			done := e.sameRows(o, Options{Memory: budget, TempDir: t.TempDir()})
+			var log bytes.Buffer
+			done := e.compact(o, Options{Memory: budget, TempDir: t.TempDir(), Engine: EngineGeneral, Logger: zerolog.New(&log)})
+			assert.Equal(t, budget > 0, strings.Contains(log.String(), "temporary files"), log.String())
 			require.Len(t, done.results, 1)
 			require.Equal(t, "s desc nulls last, id asc nulls first", done.plan.SortedBy())
 			require.Greater(t, len(done.results[0].Outputs), 1)
@@ -134,8 +153,8 @@ func TestTableWithASortOrderIsSorted(t *testing.T) {
 	}
 }
 
-// rangesAreDisjoint compares bounds of the text column, which is descending; a
-// bound is cut after 16 bytes, which these texts do not reach.
+// rangesAreDisjoint compares bounds of the text column, which is descending and
+// whose bounds are not cut.
 func rangesAreDisjoint(t *testing.T, outputs []iceberg.DataFile) {
 	t.Helper()
 	for i := 1; i < len(outputs); i++ {
@@ -324,7 +343,7 @@ func TestVerifySeesOutputsOutOfOrder(t *testing.T) {
 func TestNoRoomForSorting(t *testing.T) {
 	e := newEnv(t, idAndText, *iceberg.UnpartitionedSpec, nil)
 	e.setOrder(byText()...)
-	e.appendRandom(12, 30_000, 6)
+	e.appendPadded(12, 600, 1500, 6)
 	before := e.onDisk()
 	missing := t.TempDir() + "/missing"
 	results, err := New(Options{Memory: 40 << 20, TempDir: missing}).Rewrite(t.Context(), e.load(), e.plan(PlanOptions{Memory: 40 << 20}).Groups)

@@ -116,13 +116,22 @@ func (p *parser) symbol(text string) error {
 		return nil
 	}
 
-	return fmt.Errorf("%w: expected %q before %q", ErrUnsupported, text, p.next().text)
+	return p.expected(strconv.Quote(text))
+}
+
+// expected is the error that something else stands where the parser is.
+func (p *parser) expected(what string) error {
+	if p.at >= len(p.words) {
+		return fmt.Errorf("%w: expected %s at the end", ErrUnsupported, what)
+	}
+
+	return fmt.Errorf("%w: expected %s before %q", ErrUnsupported, what, p.next().text)
 }
 
 func (p *parser) name() (string, error) {
 	w := p.next()
 	if !w.quoted && (w.text == "" || strings.ContainsAny(w.text, "(),")) {
-		return "", fmt.Errorf("%w: expected a column before %q", ErrUnsupported, w.text)
+		return "", p.expected("a column")
 	}
 	p.at++
 
@@ -154,8 +163,8 @@ func (p *parser) key() (Key, error) {
 	}
 	key.NullsFirst = !key.Descending && p.nulls == NullsByDirection
 	if p.took("nulls") {
-		if key.NullsFirst = p.took("first"); !key.NullsFirst {
-			return key, p.symbol("last")
+		if key.NullsFirst = p.took("first"); !key.NullsFirst && !p.took("last") {
+			return Key{}, p.expected(`"first" or "last"`)
 		}
 	}
 

@@ -210,12 +210,12 @@ func TestOrdersThatAreNotUnderstood(t *testing.T) {
 	)
 	for text, says := range map[string]string{
 		"":                          "expected a column",
-		"id,":                       "expected a column",
+		"id,":                       "expected a column at the end",
 		",id":                       "expected a column",
 		"nope":                      `no column "nope"`,
 		"id asc desc":               `expected "," before "desc"`,
-		"id nulls":                  `expected "last"`,
-		"id nulls middle":           `expected "last"`,
+		"id nulls":                  `expected "first" or "last" at the end`,
+		"id nulls middle":           `expected "first" or "last" before "middle"`,
 		"zorder(id)":                `no transform "zorder"`,
 		"bucket(id)":                "takes a number",
 		"bucket(0, id)":             "takes a number",
