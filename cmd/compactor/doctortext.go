@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"compactor/internal/tablename"
 )
 
 // writeText prints the checks by part, for people.
@@ -16,7 +18,7 @@ func (r checkupReport) writeText(w io.Writer) error {
 			fmt.Fprintf(&b, "%s\n", part)
 		}
 		const margin = "           "
-		fmt.Fprintf(&b, "  %-8s %s: %s\n", c.Verdict, c.Name, strings.ReplaceAll(c.Text, "\n", "\n"+margin))
+		fmt.Fprintf(&b, "  %-8s %s: %s\n", c.Verdict, c.Name, strings.ReplaceAll(tablename.Printable(c.Text), "\n", "\n"+margin))
 		if c.Remedy != "" {
 			fmt.Fprintf(&b, "%s%s\n", margin, c.Remedy)
 		}

@@ -76,7 +76,7 @@ func (i inspector) write(w io.Writer, d inspection) error {
 		}
 	}
 	for _, f := range d.Failed {
-		if _, err := fmt.Fprintf(w, "%s: %s\n", f.Table, f.Error); err != nil {
+		if _, err := fmt.Fprintf(w, "%s: %s\n", f.Table, tablename.OneLine(f.Error)); err != nil {
 			return fmt.Errorf("write result: %w", err)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"compactor/internal/tablename"
 )
 
 // clearScreen empties a terminal and its scroll-back, and goes to the top.
@@ -60,7 +62,7 @@ func (i inspector) show(doc inspection, failed error) error {
 			return err
 		}
 	default:
-		fmt.Fprintf(&b, "%s\n", failed)
+		fmt.Fprintf(&b, "%s\n", tablename.Printable(failed.Error()))
 	}
 	if _, err := i.env.stdout.Write(b.Bytes()); err != nil {
 		return fmt.Errorf("write result: %w", err)

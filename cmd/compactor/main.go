@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+
+	"compactor/internal/tablename"
 )
 
 func main() {
@@ -19,7 +21,7 @@ func main() {
 	})
 	stop()
 	if err != nil && !wasReported(err) {
-		fmt.Fprintln(os.Stderr, "compactor:", err)
+		fmt.Fprintln(os.Stderr, "compactor:", tablename.Printable(err.Error()))
 	}
 	os.Exit(exitCode(err))
 }

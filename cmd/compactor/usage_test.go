@@ -69,6 +69,27 @@ func TestNamesAreShownAsTheyAreTyped(t *testing.T) {
 	require.Contains(t, names, `odd."\u202ebackwards"`, "no control character reaches the terminal")
 }
 
+// What an error quotes does nothing to a terminal either, whoever writes it.
+func TestErrorsDoNothingToATerminal(t *testing.T) {
+	t.Parallel()
+	store.Register()
+	config, _ := embedded(t, "odd.fine")
+	w := &world{t: t, env: map[string]string{}, config: config}
+	const name = "odd.\u202ebackwards\u009b31m"
+	for _, args := range [][]string{
+		{"run", name}, {"run", name, "odd.fine"}, {"inspect", name}, {"inspect", name, "odd.fine"}, {"doctor", name},
+		{"config", "show", "--table", name}, {"inspect", name + "*"}, {"compact", "--engine", name, "odd.fine"},
+	} {
+		p := w.start(append([]string{"--config", config}, args...)...)
+		r := p.result(2 * time.Minute)
+		require.NotZero(t, r.code, args)
+		text := r.stdout + r.stderr
+		require.NotContains(t, text, "\u202e", args)
+		require.NotContains(t, text, "\u009b", args)
+		require.Contains(t, text, `\u202ebackwards\u009b31m`, args)
+	}
+}
+
 // A terminal that goes away stops the program as SIGTERM does, with a report and a code of its own.
 func TestSIGHUPStopsCleanly(t *testing.T) {
 	t.Parallel()

@@ -86,6 +86,9 @@ func (c *Catalog) notFound(ctx context.Context, ident table.Identifier, err erro
 		return c.noNamespace(ctx, ns, err)
 	}
 	if near := nearest(name, names); len(near) > 0 {
+		for i, n := range near {
+			near[i] = tablename.String([]string{n})
+		}
 		return &hinted{err: err, hint: fmt.Sprintf("namespace %s has %s", tablename.String(ns), strings.Join(near, ", "))}
 	}
 	return &hinted{err: err, hint: fmt.Sprintf("namespace %s has %d tables and none with a similar name", tablename.String(ns), len(names))}

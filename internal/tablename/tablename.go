@@ -41,6 +41,20 @@ func quoted(part string) string {
 // terminal, replaced by escapes.
 func Visible(text string) string { return visible(text) }
 
+// Printable is Visible for texts of several lines, such as errors that name what a
+// catalog said: their line breaks stay.
+func Printable(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = visible(line)
+	}
+
+	return strings.Join(lines, "\n")
+}
+
+// OneLine is Printable with the lines put behind each other.
+func OneLine(text string) string { return strings.ReplaceAll(Printable(text), "\n", "; ") }
+
 // visible replaces what would not be seen, or would move the cursor of a
 // terminal, by an escape.
 func visible(part string) string {

@@ -27,6 +27,12 @@ func TestNamesAreQuotedWhereTheyHaveTo(t *testing.T) {
 	}
 }
 
+func TestTextsDoNothingToATerminal(t *testing.T) {
+	require.Equal(t, "a\\x1b[31m\nb\\t\\u202e ü█", Printable("a\x1b[31m\nb\t\u202e ü█"))
+	require.Equal(t, "a; b\\r", OneLine("a\nb\r"))
+	require.Empty(t, Printable(""))
+}
+
 func TestParseRefuses(t *testing.T) {
 	for arg, want := range map[string]string{
 		"a..b":    "empty name",

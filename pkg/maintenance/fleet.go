@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"compactor/internal/tablename"
 )
 
 // statusOrder is the order in which statuses say something about a table, the
@@ -87,7 +89,7 @@ func writeFleet(w io.Writer, tables []TableReport) error {
 	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	fmt.Fprintf(tw, "\n%d tables: %s\n", len(tables), strings.Join(parts, ", ")) //nolint:errcheck // tabwriter keeps the first error for Flush.
 	for _, t := range look {
-		fmt.Fprintf(tw, "  %d\t%s\t%s\t%s\n", t.ExitCode, t.Table, t.Status, t.why()) //nolint:errcheck // As above.
+		fmt.Fprintf(tw, "  %d\t%s\t%s\t%s\n", t.ExitCode, t.Table, t.Status, tablename.OneLine(t.why())) //nolint:errcheck // As above.
 	}
 	if err := tw.Flush(); err != nil {
 		return fmt.Errorf("write list of tables: %w", err)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+
+	"compactor/internal/tablename"
 )
 
 // WriteText writes the report for people: one block per table and step, and
@@ -31,7 +33,7 @@ func (r Report) WriteText(w io.Writer) error {
 
 func writeTable(w io.Writer, t TableReport) {
 	line := func(label, format string, args ...any) {
-		fmt.Fprintf(w, "  %s\t%s\n", label, fmt.Sprintf(format, args...)) //nolint:errcheck // As in WriteText.
+		fmt.Fprintf(w, "  %s\t%s\n", label, tablename.OneLine(fmt.Sprintf(format, args...))) //nolint:errcheck // As in WriteText.
 	}
 	fmt.Fprintln(w, t.Table) //nolint:errcheck // As in WriteText.
 	if t.Error != "" {
