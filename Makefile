@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-.PHONY: help demo build check lint vet shellcheck deploy-check docs-check docs smoke test test-long interop model bench bench-claim bench-maintenance bench-hold bench-rewrite setup dev-up dev-down clean
+.PHONY: help demo build check lint vet shellcheck deploy-check docs-check docs smoke test test-long interop model bench bench-claim bench-maintenance bench-hold bench-readers bench-rewrite setup dev-up dev-down clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -77,6 +77,10 @@ bench-maintenance: ## Time and requests of expire and orphans, beside the client
 
 bench-hold: ## Compact a table of 1 GiB with each engine while another session wants the claim
 	GOTESTSUM_FORMAT=standard-verbose scripts/test.sh -tags bench -run '^TestBenchHold$$' -timeout 60m -v ./cmd/compactor
+
+bench-readers: ## Compare how fast DuckDB and PyArrow read what each engine writes
+	@scripts/setup.sh interop
+	go test -tags bench ./pkg/rewrite -run '^TestBenchReaders$$' -count 1 -timeout 60m -v
 
 setup: ## Install servers and tools without running anything
 	scripts/setup.sh

@@ -194,7 +194,12 @@ func TestBenchChild(t *testing.T) {
 			info, err := entry.Info()
 			require.NoError(t, err)
 			out += float64(info.Size()) / 1e6
-			require.NoError(t, os.Remove(filepath.Join(benchData(dir), entry.Name())))
+			from := filepath.Join(benchData(dir), entry.Name())
+			if keep := os.Getenv(benchKeep); keep != "" {
+				require.NoError(t, os.Rename(from, filepath.Join(keep, entry.Name())))
+			} else {
+				require.NoError(t, os.Remove(from))
+			}
 		}
 	}
 	fmt.Printf("measured %f %f %f\n", wall, cpu, out)
