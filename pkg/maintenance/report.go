@@ -121,14 +121,24 @@ type EngineUse struct {
 	Groups int    `json:"groups"`
 	Files  int    `json:"files"`
 	Bytes  int64  `json:"bytes"`
-	// Pages of the inputs by what became of them: moved as they are, indices
-	// rewritten for another dictionary, values put together undecoded (also from
-	// a dictionary), compressed anew. All are zero for the general engine, which
+	// Pages of the inputs by what became of them: moved as they are, made of a
+	// dictionary page that held a page's values in their order, indices rewritten
+	// for another dictionary, values put together undecoded (also from a
+	// dictionary), compressed anew. All are zero for the general engine, which
 	// decodes every page.
 	PagesMoved      int64 `json:"pages_moved"`
+	PagesPromoted   int64 `json:"pages_promoted"`
 	PagesReindexed  int64 `json:"pages_reindexed"`
 	PagesJoined     int64 `json:"pages_joined"`
 	PagesTranscoded int64 `json:"pages_transcoded"`
+	// ChunksDecoded are columns of a row group that were decoded for themselves
+	// alone, because of deleted rows, a wider type, default values or row lineage.
+	// Their pages are not among those above.
+	ChunksDecoded int64 `json:"chunks_decoded"`
+	// BytesMoved and BytesMade are the compressed bytes of pages that were moved,
+	// and that were made anew.
+	BytesMoved int64 `json:"bytes_moved"`
+	BytesMade  int64 `json:"bytes_made"`
 }
 
 // replaceSmall counts the small files that a round took away, and those that
@@ -158,10 +168,14 @@ func (s *StepReport) addEngines(results []rewrite.Result) {
 		u.Groups++
 		u.Files += len(r.Group.Files)
 		u.Bytes += r.BytesIn
-		u.PagesMoved += pages.Verbatim + pages.Promoted
+		u.PagesMoved += pages.Verbatim
+		u.PagesPromoted += pages.Promoted
 		u.PagesReindexed += pages.Remapped
 		u.PagesJoined += pages.Coalesced + pages.Gathered
 		u.PagesTranscoded += pages.Transcoded
+		u.ChunksDecoded += pages.Decoded
+		u.BytesMoved += pages.BytesVerbatim
+		u.BytesMade += pages.BytesMade
 	}
 }
 

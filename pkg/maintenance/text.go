@@ -96,10 +96,16 @@ func writeCompact(line func(label, format string, args ...any), s StepReport) {
 
 // engineText says which way the groups went, and why not the fast one.
 func engineText(u EngineUse) string {
-	switch pages := u.PagesMoved + u.PagesReindexed + u.PagesJoined + u.PagesTranscoded; {
-	case pages > 0:
-		return fmt.Sprintf("%s, %d groups: of %s pages %s moved, %s reindexed, %s joined", u.Engine, u.Groups, humanize.Comma(pages),
-			humanize.Comma(u.PagesMoved), humanize.Comma(u.PagesReindexed), humanize.Comma(u.PagesJoined))
+	pages := u.PagesMoved + u.PagesPromoted + u.PagesReindexed + u.PagesJoined + u.PagesTranscoded
+	switch {
+	case pages+u.ChunksDecoded > 0:
+		text := fmt.Sprintf("%s, %d groups: of %s pages %s moved, %s reindexed, %s joined", u.Engine, u.Groups, humanize.Comma(pages),
+			humanize.Comma(u.PagesMoved+u.PagesPromoted), humanize.Comma(u.PagesReindexed), humanize.Comma(u.PagesJoined))
+		if u.ChunksDecoded > 0 {
+			text += fmt.Sprintf("; %s column chunks decoded", humanize.Comma(u.ChunksDecoded))
+		}
+
+		return text + fmt.Sprintf("; %s moved, %s made", size(u.BytesMoved), size(u.BytesMade))
 	case u.Reason != "":
 		return fmt.Sprintf("%s, %d groups, not spliced: %s", u.Engine, u.Groups, u.Reason)
 	default:

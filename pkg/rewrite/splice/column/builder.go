@@ -106,16 +106,17 @@ func (b *builder) put(d done) {
 // add takes in one source.
 func (b *builder) add(i int, s Source) error {
 	before, nulls := b.rows+int64(b.pending.rows), b.nulls+int64(b.pending.nulls)
+	counts := b.out.Counts
 	b.fresh = true
-	if s.Decoded {
-		b.out.Counts.Decoded++
-	}
 	if s.Chunk == nil {
 		if err := b.addNulls(s); err != nil {
 			return err
 		}
 	} else if err := b.addPages(i, s); err != nil {
 		return err
+	}
+	if s.Decoded {
+		b.countDecoded(counts)
 	}
 	if got := b.rows + int64(b.pending.rows) - before; got != s.Rows {
 		return fmt.Errorf("%w: %d rows in its pages, %d in its row group", page.ErrCorrupt, got, s.Rows)
@@ -125,6 +126,15 @@ func (b *builder) add(i int, s Source) error {
 	}
 
 	return nil
+}
+
+// countDecoded counts a source that was made from decoded values as one chunk,
+// not as the pages that it was handed over in.
+func (b *builder) countDecoded(before Counts) {
+	after := b.out.Counts
+	b.out.Counts = before
+	b.out.Counts.Decoded++
+	b.out.Counts.BytesMade = after.BytesMade + after.BytesVerbatim - before.BytesVerbatim
 }
 
 // checkBounds compares the nulls that were counted by the levels with the bounds:
