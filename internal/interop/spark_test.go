@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"compactor/internal/tabletest"
 	"compactor/internal/testenv"
@@ -65,4 +66,28 @@ func TestDeletionVectorsAndRowIdsOfSpark(t *testing.T) {
 	assert.Empty(t, tabletest.DeleteFiles(t, w.load("t")))
 	w.spark("t", "DELETE FROM {t} WHERE id = 5", "INSERT INTO {t} VALUES (100, 'after')")
 	w.maintain("t", []reader{byDuckDB, bySpark, lineage}, "id = 100", "id BETWEEN 4 AND 6")
+}
+
+// Spark and DuckDB find the same rows by page indexes, bloom filters and bounds of
+// files that were sorted, and by their counts of NaNs.
+func TestSortedTableOfSpark(t *testing.T) {
+	w := newWorld(t)
+	w.spark("t", `CREATE TABLE {t} (id BIGINT, s STRING, d DOUBLE, st STRUCT<x: FLOAT, tags: ARRAY<STRING>>) USING iceberg TBLPROPERTIES
+		('write.parquet.page-size-bytes'='4096', 'write.parquet.row-group-limit'='3000', 'write.parquet.page-row-limit'='100',
+		 'write.parquet.bloom-filter-enabled.column.s'='true', 'write.parquet.bloom-filter-enabled.column.st.tags.element'='true')`,
+		"ALTER TABLE {t} WRITE LOCALLY ORDERED BY s DESC NULLS LAST, bucket(4, id), d")
+	for i := range 3 {
+		w.spark("t", fmt.Sprintf(`INSERT INTO {t} SELECT id, if(id %% 11 = 0, null, concat('s', id * 7919 %% 5000)),
+			if(id %% 5 = 0, double('NaN'), id / 4), if(id %% 3 = 0, null, named_struct('x', if(id %% 7 = 0, float('NaN'), float(id)), 'tags', array('a', concat('t', id))))
+			FROM range(%d, %d)`, 4000*i, 4000*i+4000))
+	}
+	steps := w.maintain("t", []reader{byDuckDB, bySpark}, "id BETWEEN 3990 AND 4010", "s = 's77'", "s IS NULL AND id < 200", "s > 's4990'",
+		"isnan(d) AND id < 100", "d < 3", "isnan(st.x) AND id > 11000", "NOT isnan(d) AND s = 's1234'")
+	assert.Equal(t, 1, steps[0].Rewritten.FilesOut)
+	tasks, err := w.load("t").Scan().PlanFiles(t.Context())
+	require.NoError(t, err)
+	require.Len(t, tasks, 1)
+	require.NotNil(t, tasks[0].File.SortOrderID())
+	assert.Equal(t, 1, *tasks[0].File.SortOrderID())
+	assert.Equal(t, map[int]int64{3: 2400, 5: 1143}, tasks[0].File.NaNValueCounts())
 }

@@ -58,7 +58,7 @@ func TestNaNsOfSeveralFormsStayAsTheyAre(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := newEnv(t, c.schema, *iceberg.UnpartitionedSpec, c.props)
 			e.commit(func(tx *table.Transaction) {
-				require.NoError(t, tx.SetProperties(iceberg.Properties{table.ParquetRowGroupLimitKey: "50"}))
+				require.NoError(t, tx.SetProperties(iceberg.Properties{table.ParquetRowGroupLimitKey: "200"}))
 			})
 			dictionaries := func(value string) { // whoever writes with them loses forms
 				e.commit(func(tx *table.Transaction) {
