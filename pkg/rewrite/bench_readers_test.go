@@ -111,7 +111,7 @@ func TestBenchReaders(t *testing.T) {
 	rounds, mb := number(t, "READERS_BENCH_ROUNDS", 9), number(t, "READERS_BENCH_MB", 400)
 	writers := []string{EngineSplice, EngineGeneral, duckEngine}
 	for _, set := range benchSets() {
-		if set.dictionary {
+		if only := os.Getenv("REWRITE_BENCH_SET"); set.dictionary || (only != "" && only != set.name) {
 			continue
 		}
 		e, total := benchTable(t, set, mb)
