@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/parquet/metadata"
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 	"github.com/apache/arrow-go/v18/parquet/schema"
@@ -20,7 +21,8 @@ var ErrRefused = errors.New("refused")
 // fileSchema is what a Parquet file says about its columns, in Iceberg's terms.
 type fileSchema struct {
 	fields map[int]iceberg.NestedField
-	leaves []int // the ids of the columns, in their order
+	leaves []int                  // the ids of the columns, in their order
+	forms  map[int]arrow.DataType // the columns as they are stored
 }
 
 // readFileSchema finds out which fields of the table a file has, in the way the
@@ -53,7 +55,14 @@ func readFileSchema(tbl *table.Table, footer *metadata.FileMetaData) (fileSchema
 		return fileSchema{}, fmt.Errorf("%w: its columns cannot be told: %w", ErrRefused, err)
 	}
 
-	return fileSchema{fields, leafIDs(read.Fields(), nil)}, nil
+	out := fileSchema{fields: fields, leaves: leafIDs(read.Fields(), nil), forms: make(map[int]arrow.DataType)}
+	if forms := arrowLeaves(sc.Fields(), nil); len(forms) == len(out.leaves) {
+		for i, id := range out.leaves {
+			out.forms[id] = forms[i]
+		}
+	}
+
+	return out, nil
 }
 
 // leafIDs appends the ids of the columns below fields.
@@ -128,8 +137,13 @@ func (s fileSchema) readable(tbl *table.Table, converted []instants) error {
 
 // comparable refuses a file that lacks a column which equality deletes compare,
 // because it was added later: iceberg-go does not take its rows for nulls or for
-// the default there.
-func (s fileSchema) comparable(deletes []iceberg.DataFile) error {
+// the default there. It also refuses a file that stores such a column in another
+// form than the deletes do, because it was widened since: the rows would stay.
+func (s fileSchema) comparable(deletes []iceberg.DataFile, keys keyForms, converted []instants) error {
+	forms := maps.Clone(s.forms)
+	for _, c := range converted {
+		forms[s.leaves[c.column]] = c.form()
+	}
 	for _, d := range deletes {
 		if d.ContentType() != iceberg.EntryContentEqDeletes {
 			continue
@@ -137,6 +151,10 @@ func (s fileSchema) comparable(deletes []iceberg.DataFile) error {
 		for _, id := range d.EqualityFieldIDs() {
 			if !s.has(id) {
 				return fmt.Errorf("%w: equality deletes %s compare the column with id %d, which it does not have", ErrRefused, d.FilePath(), id)
+			}
+			if theirs := keys[d.FilePath()][id]; !sameForm(forms[id], theirs) {
+				return fmt.Errorf("%w: equality deletes %s compare the column with id %d, which they store as %v and the file as %v",
+					ErrRefused, d.FilePath(), id, theirs, forms[id])
 			}
 		}
 	}

@@ -43,6 +43,10 @@ func inspect(ctx context.Context, tbl *table.Table, files []File, memory admit) 
 	if err != nil {
 		return nil, nil, fmt.Errorf("open storage of table: %w", err)
 	}
+	keys, err := readKeyForms(ctx, tbl, storage, files)
+	if err != nil {
+		return nil, nil, err
+	}
 	out, reasons := make([]File, len(files)), make([]error, len(files))
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(inspectors)
@@ -51,10 +55,10 @@ func inspect(ctx context.Context, tbl *table.Table, files []File, memory admit) 
 			if err := context.Cause(ctx); err != nil {
 				return err
 			}
-			known, err := inspectFile(tbl, storage, f, inspectPage)
+			known, err := inspectFile(tbl, storage, f, keys, inspectPage)
 			if errors.Is(err, errLargePage) {
 				known, err = inspectLarge(ctx, memory, func(limit int64) (*fileShape, error) {
-					return inspectFile(tbl, storage, f, limit)
+					return inspectFile(tbl, storage, f, keys, limit)
 				})
 			}
 			if errors.Is(err, ErrRefused) {
@@ -105,7 +109,7 @@ func inspectLarge(ctx context.Context, memory admit, look func(limit int64) (*fi
 	return known, err
 }
 
-func inspectFile(tbl *table.Table, storage iceio.IO, f File, limit int64) (s *fileShape, err error) {
+func inspectFile(tbl *table.Table, storage iceio.IO, f File, keys keyForms, limit int64) (s *fileShape, err error) {
 	defer func() {
 		// A damaged footer makes the Parquet library panic.
 		if p := recover(); p != nil {
@@ -128,7 +132,7 @@ func inspectFile(tbl *table.Table, storage iceio.IO, f File, limit int64) (s *fi
 	if err != nil {
 		return nil, unreadable(err)
 	}
-	inside, err := readContents(tbl, f, pf.MetaData())
+	inside, err := readContents(tbl, f, pf.MetaData(), keys)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +169,7 @@ func sourceOf(in iceio.File, size int64) (parquet.ReaderAtSeeker, error) {
 // there are as many as its manifest says, and that the columns can be told by id
 // or by name and their types can be converted. It returns the columns for which
 // that takes more than iceberg-go does.
-func readContents(tbl *table.Table, f File, footer *metadata.FileMetaData) (contents, error) {
+func readContents(tbl *table.Table, f File, footer *metadata.FileMetaData, keys keyForms) (contents, error) {
 	var out contents
 	if footer.NumRows != f.Data.Count() {
 		return out, fmt.Errorf("%w: it has %d rows, its manifest says %d", ErrRefused, footer.NumRows, f.Data.Count())
@@ -191,7 +195,7 @@ func readContents(tbl *table.Table, f File, footer *metadata.FileMetaData) (cont
 		return out, err
 	}
 
-	return out, stored.comparable(f.Deletes)
+	return out, stored.comparable(f.Deletes, keys, out.instants)
 }
 
 // soundGroups refuses a file whose row groups cannot be what its footer says they

@@ -44,11 +44,28 @@ func stored(id int, name string, typ arrow.DataType) arrow.Field {
 // addFile adds a foreign file to an unpartitioned table.
 func (e *env) addFile(f foreignFile) string {
 	e.t.Helper()
+	path, count, size := e.writeForeign(f)
+	b, err := iceberg.NewDataFileBuilder(e.load().Spec(), iceberg.EntryContentData, "file://"+path, iceberg.ParquetFile, nil, nil, nil, count, size)
+	require.NoError(e.t, err)
+	if meta := e.load().Metadata(); meta.Version() >= 3 {
+		b.FirstRowID(meta.NextRowID())
+	}
+	e.commit(func(tx *table.Transaction) {
+		require.NoError(e.t, tx.AddDataFiles(e.t.Context(), []iceberg.DataFile{b.Build()}, nil, table.WithoutAutoNameMapping()))
+	})
+
+	return path
+}
+
+// writeForeign puts a foreign file where the table's data is and says what a
+// manifest entry of it has.
+func (e *env) writeForeign(f foreignFile) (path string, count, size int64) {
+	e.t.Helper()
 	sc := arrow.NewSchema(f.fields, nil)
 	rec, _, err := array.RecordFromJSON(memory.DefaultAllocator, sc, strings.NewReader("["+strings.Join(f.rows, ",")+"]"))
 	require.NoError(e.t, err)
 	defer rec.Release()
-	path := filepath.Join(e.dir, fmt.Sprintf("t/data/foreign-%d.parquet", len(e.onDisk())))
+	path = filepath.Join(e.dir, fmt.Sprintf("t/data/foreign-%d.parquet", len(e.onDisk())))
 	require.NoError(e.t, os.MkdirAll(filepath.Dir(path), 0o755))
 	out, err := os.Create(path)
 	require.NoError(e.t, err)
@@ -64,23 +81,15 @@ func (e *env) addFile(f foreignFile) string {
 	}
 	info, err := os.Stat(path)
 	require.NoError(e.t, err)
-	count, size := rec.NumRows(), info.Size()
+	count, size = rec.NumRows(), info.Size()
 	if f.count != nil {
 		count = f.count(count)
 	}
 	if f.size != nil {
 		size = f.size(size)
 	}
-	b, err := iceberg.NewDataFileBuilder(e.load().Spec(), iceberg.EntryContentData, "file://"+path, iceberg.ParquetFile, nil, nil, nil, count, size)
-	require.NoError(e.t, err)
-	if meta := e.load().Metadata(); meta.Version() >= 3 {
-		b.FirstRowID(meta.NextRowID())
-	}
-	e.commit(func(tx *table.Transaction) {
-		require.NoError(e.t, tx.AddDataFiles(e.t.Context(), []iceberg.DataFile{b.Build()}, nil, table.WithoutAutoNameMapping()))
-	})
 
-	return path
+	return path, count, size
 }
 
 // wanted is rows of the table's own types as tableRows prints them.

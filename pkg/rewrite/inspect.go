@@ -79,11 +79,15 @@ type inspection struct {
 // inspectGroup reads footers until one cannot be read.
 func inspectGroup(ctx context.Context, tbl *table.Table, storage iceio.IO, g Group) inspection {
 	var out inspection
+	keys, err := readKeyForms(ctx, tbl, storage, g.Files)
+	if err != nil {
+		return inspection{failed: err}
+	}
 	for _, f := range g.Files {
 		if ctx.Err() != nil {
 			return inspection{failed: context.Cause(ctx)}
 		}
-		switch err := inspectFooter(tbl, storage, f); {
+		switch err := inspectFooter(tbl, storage, f, keys); {
 		case errors.Is(err, ErrRefused):
 			out.refused = append(out.refused, refusedFile{f, err})
 		case err != nil:
@@ -96,7 +100,7 @@ func inspectGroup(ctx context.Context, tbl *table.Table, storage iceio.IO, g Gro
 	return out
 }
 
-func inspectFooter(tbl *table.Table, storage iceio.IO, f File) (err error) {
+func inspectFooter(tbl *table.Table, storage iceio.IO, f File, keys keyForms) (err error) {
 	defer func() {
 		// A damaged footer makes the Parquet library panic.
 		if p := recover(); p != nil {
@@ -113,7 +117,7 @@ func inspectFooter(tbl *table.Table, storage iceio.IO, f File) (err error) {
 		return unreadable(err)
 	}
 
-	_, err = readContents(tbl, f, pf.MetaData())
+	_, err = readContents(tbl, f, pf.MetaData(), keys)
 
 	return err
 }

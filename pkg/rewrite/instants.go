@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/metadata"
 	"github.com/apache/arrow-go/v18/parquet/schema"
@@ -68,6 +69,15 @@ func instantsOf(tbl *table.Table, footer *metadata.FileMetaData, stored fileSche
 	}
 
 	return out, nil
+}
+
+// form is the column as it is read.
+func (in instants) form() arrow.DataType {
+	if in.nanos {
+		return &arrow.TimestampType{Unit: arrow.Nanosecond}
+	}
+
+	return &arrow.TimestampType{Unit: arrow.Microsecond}
 }
 
 // convert reports whether a column is in one of the forms.
