@@ -18,8 +18,9 @@ import (
 //
 // Left are: what names a live data file, even one to which it does not apply;
 // position deletes that name files of another partition, because readers
-// disagree about them; what cannot be told apart by its path; and files of a
-// spec for which no manifest can be written, as one would have to be.
+// disagree about them; what cannot be told apart by its path; what iceberg-go
+// cannot remove; and files of a spec for which no manifest can be written, as
+// one would have to be.
 func (s *fileSet) findDangling(tbl *table.Table) error {
 	applies := make(map[*entry]bool)
 	for _, data := range s.data {
@@ -40,7 +41,7 @@ func (s *fileSet) findDangling(tbl *table.Table) error {
 		if spec == nil || UnwritableSpec(tbl.Schema(), *spec) != "" {
 			continue
 		}
-		if !applies[e] && !s.namesLive(e) && once[removalKey(e)] == 1 {
+		if !applies[e] && !s.namesLive(e) && !unremovable(e.file) && once[removalKey(e)] == 1 {
 			s.dangling = append(s.dangling, e.file)
 		}
 	}

@@ -74,6 +74,9 @@ func refuseFile(tbl *table.Table, c candidate) string {
 		if len(d.file.KeyMetadata()) > 0 {
 			return "encrypted delete file"
 		}
+		if unremovable(d.file) {
+			return "its deletion vector has a format that is not in capitals, and iceberg-go cannot remove such a vector"
+		}
 	}
 
 	return ""

@@ -2,6 +2,7 @@ package rewrite
 
 import (
 	"github.com/apache/iceberg-go"
+	"github.com/apache/iceberg-go/table"
 )
 
 // spelledFile is a manifest entry whose file format another writer spelled in
@@ -25,4 +26,13 @@ func canonical(df iceberg.DataFile) iceberg.DataFile {
 	}
 
 	return spelledFile{DataFile: df, format: format}
+}
+
+// unremovable reports whether a file is a deletion vector that iceberg-go (v0.7.0)
+// will not find again when it is to be removed, because it reads the manifest
+// anew and takes the vector for something else.
+func unremovable(df iceberg.DataFile) bool {
+	spelled, is := df.(spelledFile)
+
+	return is && table.IsDeletionVector(spelled)
 }
