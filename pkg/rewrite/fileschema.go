@@ -55,14 +55,27 @@ func readFileSchema(tbl *table.Table, footer *metadata.FileMetaData) (fileSchema
 		return fileSchema{}, fmt.Errorf("%w: its columns cannot be told: %w", ErrRefused, err)
 	}
 
-	out := fileSchema{fields: fields, leaves: leafIDs(read.Fields(), nil), forms: make(map[int]arrow.DataType)}
-	if forms := arrowLeaves(sc.Fields(), nil); len(forms) == len(out.leaves) {
-		for i, id := range out.leaves {
-			out.forms[id] = forms[i]
+	return fileSchema{fields: fields, leaves: leafIDs(read.Fields(), nil), forms: formsOf(sc.Fields(), read.Fields())}, nil
+}
+
+// formsOf maps ids to the types that columns are stored as. Columns that have
+// other parts in the file than in the table, such as variants, have none.
+func formsOf(stored []arrow.Field, read []iceberg.NestedField) map[int]arrow.DataType {
+	out := make(map[int]arrow.DataType)
+	if len(stored) != len(read) {
+		return out
+	}
+	for i := range stored {
+		ids, types := leafIDs(read[i:i+1], nil), arrowLeaves(stored[i:i+1], nil)
+		if len(ids) != len(types) {
+			continue
+		}
+		for n, id := range ids {
+			out[id] = types[n]
 		}
 	}
 
-	return out, nil
+	return out
 }
 
 // leafIDs appends the ids of the columns below fields.
