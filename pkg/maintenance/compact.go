@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/apache/iceberg-go/table"
@@ -115,7 +116,7 @@ func (c *compaction) run(ctx context.Context, tbl *table.Table) error {
 			return fmt.Errorf("plan %s: %w", name(tbl), err)
 		}
 	}
-	c.describePlan(plan)
+	c.describePlan(tbl, plan)
 	deletes := c.deleteFiles(tbl, plan)
 	switch {
 	case len(plan.Groups) == 0 && deletes == 0:
@@ -144,12 +145,12 @@ func (c *compaction) run(ctx context.Context, tbl *table.Table) error {
 	return c.rounds(ctx)
 }
 
-func (c *compaction) describePlan(plan *rewrite.Plan) {
+func (c *compaction) describePlan(tbl *table.Table, plan *rewrite.Plan) {
 	c.rep.Groups, c.rep.SortedBy = len(plan.Groups), plan.SortedBy()
 	small := plan.Live.SmallFiles
 	c.rep.SmallFilesLeft = &small
 	c.rep.Before = TableSize{Files: plan.Live.Files, Bytes: plan.Live.Bytes, Rows: plan.Live.Rows}
-	c.rep.Refused = refusals(plan.Refused)
+	c.rep.Refused = refusals(append(slices.Clone(plan.Refused), c.tooLarge(tbl, plan)...))
 }
 
 func refusals(in []rewrite.Refusal) []Refusal {
@@ -163,8 +164,8 @@ func refusals(in []rewrite.Refusal) []Refusal {
 
 // nothing ends the step before a claim was taken: no work, or refused work.
 func (c *compaction) nothing(plan *rewrite.Plan) error {
-	if len(plan.Refused) > 0 {
-		c.rep.Reason = plan.Refused[0].What + ": " + plan.Refused[0].Reason
+	if len(c.rep.Refused) > 0 {
+		c.rep.Reason = c.rep.Refused[0].What + ": " + c.rep.Refused[0].Reason
 
 		return fmt.Errorf("%s: %w", c.rep.Reason, ErrRefused)
 	}

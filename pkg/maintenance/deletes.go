@@ -19,10 +19,22 @@ func (c *compaction) deleteFiles(tbl *table.Table, plan *rewrite.Plan) int {
 	}
 	n := len(plan.Dangling)
 	if c.o.RewriteDeletes {
-		n += plan.Mergeable(tbl)
+		files, _ := plan.Mergeable(tbl)
+		n += files
 	}
 
 	return n
+}
+
+// tooLarge are the partitions whose position deletes were to be merged and do
+// not fit the memory.
+func (c *compaction) tooLarge(tbl *table.Table, plan *rewrite.Plan) []rewrite.Refusal {
+	if _, refused := tableRefusal(plan); refused || !c.o.RewriteDeletes {
+		return nil
+	}
+	_, large := plan.Mergeable(tbl)
+
+	return large
 }
 
 // tableRefusal tells a plan of a table that is left alone altogether.
@@ -87,7 +99,7 @@ func (c *compaction) attemptDeletes(ctx context.Context, claim Claim, n int, rep
 		return 0, fmt.Errorf("plan %s under the claim: %w", name(tbl), err)
 	}
 	if n == 1 {
-		c.describePlan(plan)
+		c.describePlan(tbl, plan)
 		c.rep.SnapshotBefore, c.rep.SnapshotAfter = currentHead(tbl), currentHead(tbl)
 	}
 	if c.deleteFiles(tbl, plan) == 0 {

@@ -149,7 +149,7 @@ func (c *compaction) prepare(ctx context.Context, n int) (*table.Table, []rewrit
 	}
 	c.plan = plan
 	if n == 1 {
-		c.describePlan(c.plan)
+		c.describePlan(tbl, c.plan)
 		c.rep.SnapshotBefore, c.rep.SnapshotAfter = currentHead(tbl), currentHead(tbl)
 	}
 	take := c.pace.take(c.plan.Groups)

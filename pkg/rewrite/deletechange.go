@@ -1,6 +1,7 @@
 package rewrite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,17 +40,26 @@ type Deletes struct {
 func (d Deletes) Empty() bool { return len(d.Dangling)+len(d.Merged) == 0 }
 
 // Mergeable counts the position-delete files that ChangeDeletes would replace, by
-// what the manifests say.
-func (p *Plan) Mergeable(tbl *table.Table) int {
+// what the manifests say, and names the partitions whose deletes stay because
+// they do not fit the memory.
+func (p *Plan) Mergeable(tbl *table.Table) (files int, tooLarge []Refusal) {
 	if p.set == nil {
-		return 0
+		return 0, nil
 	}
-	files := 0
 	for _, s := range p.deleteScopes(tbl) {
+		if need := p.mergeMemory(s); p.options.Memory > 0 && need > p.options.Memory {
+			tooLarge = append(tooLarge, Refusal{
+				What:   cmp.Or(partitionPath(s.spec, tbl.Schema(), s.deletes[0].file), "position deletes"),
+				Reason: fmt.Sprintf("merging its position deletes needs %d bytes of memory, has %d", need, p.options.Memory),
+				Files:  len(s.deletes), Bytes: s.bytes,
+			})
+
+			continue
+		}
 		files += len(s.deletes)
 	}
 
-	return files
+	return files, tooLarge
 }
 
 // ChangeDeletes prepares a change of the delete files of the plan's snapshot, and
@@ -107,8 +117,8 @@ func (m *deleteMerge) all(ctx context.Context, out *Deletes) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if !m.fits(s) {
-			continue
+		if o := m.plan.options; o.Memory > 0 && m.plan.mergeMemory(s) > o.Memory {
+			continue // The plan's Mergeable names it.
 		}
 		if bytes > 0 && bytes+s.bytes > mergeBytes {
 			out.Left = len(scopes) - i
@@ -124,8 +134,8 @@ func (m *deleteMerge) all(ctx context.Context, out *Deletes) error {
 	return nil
 }
 
-// fits reports whether the deleted rows of a partition can be held in memory.
-func (m *deleteMerge) fits(s *deleteScope) bool {
+// mergeMemory is what it takes to hold the deleted rows of a partition, in bytes.
+func (p *Plan) mergeMemory(s *deleteScope) int64 {
 	var rows int64
 	for _, e := range s.deletes {
 		rows += e.file.Count()
@@ -134,9 +144,8 @@ func (m *deleteMerge) fits(s *deleteScope) bool {
 	for _, data := range s.data {
 		reach += data.file.Count()
 	}
-	o := m.plan.options
 
-	return o.Memory == 0 || o.Reserved+rows*positionMemory+reach/4 <= o.Memory
+	return p.options.Reserved + rows*positionMemory + reach/4
 }
 
 func (m *deleteMerge) one(ctx context.Context, s *deleteScope, out *Deletes) error {

@@ -121,12 +121,32 @@ func scattered(t *testing.T, props iceberg.Properties) *env {
 	return e
 }
 
+func mergeable(p *Plan, tbl *table.Table) int {
+	files, _ := p.Mergeable(tbl)
+
+	return files
+}
+
+// Deletes that do not fit the memory are named, by a dry run as well, and stay.
+func TestPositionDeletesThatAreTooManyAreNamed(t *testing.T) {
+	e := scattered(t, nil)
+	p := e.plan(PlanOptions{Memory: 256})
+	files, tooLarge := p.Mergeable(e.load())
+	assert.Zero(t, files)
+	require.Len(t, tooLarge, 1)
+	assert.Equal(t, 7, tooLarge[0].Files)
+	assert.Regexp(t, `merging its position deletes needs \d+ bytes of memory, has 256`, tooLarge[0].Reason)
+	d, err := ChangeDeletes(t.Context(), e.load(), p, true)
+	require.NoError(t, err)
+	assert.True(t, d.Empty())
+}
+
 func TestPositionDeletesThatStayBecomeFewer(t *testing.T) {
 	for granularity, files := range map[string]int{"partition": 1, "file": 6} {
 		t.Run(granularity, func(t *testing.T) {
 			e := scattered(t, iceberg.Properties{"write.delete.granularity": granularity})
 			tbl := e.load()
-			assert.Equal(t, 7, e.plan(PlanOptions{}).Mergeable(tbl))
+			assert.Equal(t, 7, mergeable(e.plan(PlanOptions{}), tbl))
 			d := e.changeDeletes(true)
 			assert.Len(t, d.Merged, 7)
 			assert.Len(t, d.Added, files)
@@ -137,7 +157,7 @@ func TestPositionDeletesThatStayBecomeFewer(t *testing.T) {
 			for _, entry := range p.set.deletes.all {
 				assert.Equal(t, tbl.CurrentSnapshot().SequenceNumber, entry.seq)
 			}
-			assert.Zero(t, p.Mergeable(e.load()), "a second time there is nothing to do")
+			assert.Zero(t, mergeable(p, e.load()), "a second time there is nothing to do")
 			assert.True(t, e.changeDeletes(true).Empty())
 
 			// A delete by value that comes later applies, and a rewrite uses the new files.
@@ -164,7 +184,7 @@ func TestPositionDeletesBecomeDeletionVectors(t *testing.T) {
 	for _, v := range deletes {
 		assert.True(t, table.IsDeletionVector(v))
 	}
-	assert.Zero(t, e.plan(PlanOptions{}).Mergeable(e.load()))
+	assert.Zero(t, mergeable(e.plan(PlanOptions{}), e.load()))
 	e.deleteEqual(1, `{"id":3}`)
 	out := e.sameRows(PlanOptions{}, Options{})
 	assert.EqualValues(t, 8, out.proof.RowsDeleted)
@@ -205,10 +225,10 @@ func TestDeletesThatAreNotMerged(t *testing.T) {
 	}
 	e.deletePositions(of["a"][0], position{of["a"][0].FilePath(), 0}, position{of["b"][0].FilePath(), 0})
 	e.deletePositions(of["a"][0], position{of["a"][1].FilePath(), 0})
-	assert.Zero(t, e.plan(PlanOptions{}).Mergeable(e.load()), "one of them names a file of another partition")
+	assert.Zero(t, mergeable(e.plan(PlanOptions{}), e.load()), "one of them names a file of another partition")
 	e.deletePositions(of["b"][0], position{of["b"][1].FilePath(), 0})
 	e.deletePositions(of["b"][0], position{of["b"][1].FilePath(), 0})
-	assert.Zero(t, e.plan(PlanOptions{}).Mergeable(e.load()), "a file of the partition is named by one of another")
+	assert.Zero(t, mergeable(e.plan(PlanOptions{}), e.load()), "a file of the partition is named by one of another")
 }
 
 func TestNewDeletesThatDifferFromTheOldStopTheChange(t *testing.T) {
