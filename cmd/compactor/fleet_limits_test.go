@@ -83,7 +83,7 @@ func TestMaxDurationEndsAWait(t *testing.T) {
 func TestRateLimitSpreadsRequests(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	tabletest.FragmentAtOnce(t, w.create(), 6, 1)
+	tabletest.FragmentAtOnce(t, w.create(), 20, 1)
 	const perSecond = 10
 	started := time.Now()
 	r := w.compact("--rate-limit", itoa(perSecond))
