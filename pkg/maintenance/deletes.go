@@ -3,6 +3,7 @@ package maintenance
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/apache/iceberg-go/table"
@@ -14,7 +15,7 @@ import (
 // beside its groups: those that apply to no data file and, when that was asked
 // for, position deletes that can become fewer.
 func (c *compaction) deleteFiles(tbl *table.Table, plan *rewrite.Plan) int {
-	if _, refused := tableRefusal(plan); refused {
+	if tableRefused(plan) {
 		return 0
 	}
 	n := len(plan.Dangling)
@@ -29,7 +30,7 @@ func (c *compaction) deleteFiles(tbl *table.Table, plan *rewrite.Plan) int {
 // tooLarge are the partitions whose position deletes were to be merged and do
 // not fit the memory.
 func (c *compaction) tooLarge(tbl *table.Table, plan *rewrite.Plan) []rewrite.Refusal {
-	if _, refused := tableRefusal(plan); refused || !c.o.RewriteDeletes {
+	if tableRefused(plan) || !c.o.RewriteDeletes {
 		return nil
 	}
 	_, large := plan.Mergeable(tbl)
@@ -37,15 +38,9 @@ func (c *compaction) tooLarge(tbl *table.Table, plan *rewrite.Plan) []rewrite.Re
 	return large
 }
 
-// tableRefusal tells a plan of a table that is left alone altogether.
-func tableRefusal(plan *rewrite.Plan) (rewrite.Refusal, bool) {
-	for _, r := range plan.Refused {
-		if r.What == "table" {
-			return r, true
-		}
-	}
-
-	return rewrite.Refusal{}, false
+// tableRefused tells a plan of a table that is left alone altogether.
+func tableRefused(plan *rewrite.Plan) bool {
+	return slices.ContainsFunc(plan.Refused, func(r rewrite.Refusal) bool { return r.What == "table" })
 }
 
 // deleteRounds change delete files alone, each round under a claim of its own
