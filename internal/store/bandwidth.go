@@ -86,12 +86,9 @@ func (c *shapedConn) wait(n int) error {
 	if delay == 0 {
 		return nil
 	}
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-c.closed:
+	if !elapsed(delay, c.closed) {
 		return net.ErrClosed
 	}
+
+	return nil
 }

@@ -30,14 +30,23 @@ func (l *limiter) wait(ctx context.Context) error {
 	if delay == 0 {
 		return nil
 	}
+	if !elapsed(delay, ctx.Done()) {
+		turn.Cancel()
+
+		return fmt.Errorf("wait for a turn to send a request: %w", context.Cause(ctx))
+	}
+
+	return nil
+}
+
+// elapsed waits for a delay, and reports false when the end came first.
+func elapsed(delay time.Duration, end <-chan struct{}) bool {
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		turn.Cancel()
-
-		return fmt.Errorf("wait for a turn to send a request: %w", context.Cause(ctx))
+		return true
+	case <-end:
+		return false
 	}
 }
