@@ -116,8 +116,8 @@ func (c *compaction) run(ctx context.Context, tbl *table.Table) error {
 			return fmt.Errorf("plan %s: %w", name(tbl), err)
 		}
 	}
-	c.describePlan(tbl, plan)
-	deletes := c.deleteFiles(tbl, plan)
+	deletes, tooLarge := c.deleteWork(tbl, plan)
+	c.describePlan(plan, tooLarge)
 	switch {
 	case len(plan.Groups) == 0 && deletes == 0:
 		return c.nothing(plan)
@@ -145,12 +145,12 @@ func (c *compaction) run(ctx context.Context, tbl *table.Table) error {
 	return c.rounds(ctx)
 }
 
-func (c *compaction) describePlan(tbl *table.Table, plan *rewrite.Plan) {
+func (c *compaction) describePlan(plan *rewrite.Plan, tooLarge []rewrite.Refusal) {
 	c.rep.Groups, c.rep.SortedBy = len(plan.Groups), plan.SortedBy()
 	small := plan.Live.SmallFiles
 	c.rep.SmallFilesLeft = &small
 	c.rep.Before = TableSize{Files: plan.Live.Files, Bytes: plan.Live.Bytes, Rows: plan.Live.Rows}
-	c.rep.Refused = refusals(append(slices.Clone(plan.Refused), c.tooLarge(tbl, plan)...))
+	c.rep.Refused = refusals(append(slices.Clone(plan.Refused), tooLarge...))
 }
 
 func refusals(in []rewrite.Refusal) []Refusal {

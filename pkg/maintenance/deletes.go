@@ -11,31 +11,19 @@ import (
 	"compactor/pkg/rewrite"
 )
 
-// deleteFiles counts the delete files that the step would remove or replace
+// deleteWork counts the delete files that the step would remove or replace
 // beside its groups: those that apply to no data file and, when that was asked
-// for, position deletes that can become fewer.
-func (c *compaction) deleteFiles(tbl *table.Table, plan *rewrite.Plan) int {
+// for, position deletes that can become fewer. Partitions whose position deletes
+// do not fit the memory are tooLarge.
+func (c *compaction) deleteWork(tbl *table.Table, plan *rewrite.Plan) (files int, tooLarge []rewrite.Refusal) {
 	if tableRefused(plan) {
-		return 0
+		return 0, nil
 	}
-	n := len(plan.Dangling)
 	if c.o.RewriteDeletes {
-		files, _ := plan.Mergeable(tbl)
-		n += files
+		files, tooLarge = plan.Mergeable(tbl)
 	}
 
-	return n
-}
-
-// tooLarge are the partitions whose position deletes were to be merged and do
-// not fit the memory.
-func (c *compaction) tooLarge(tbl *table.Table, plan *rewrite.Plan) []rewrite.Refusal {
-	if tableRefused(plan) || !c.o.RewriteDeletes {
-		return nil
-	}
-	_, large := plan.Mergeable(tbl)
-
-	return large
+	return files + len(plan.Dangling), tooLarge
 }
 
 // tableRefused tells a plan of a table that is left alone altogether.
@@ -63,7 +51,7 @@ func (c *compaction) deleteRounds(ctx context.Context, n int) error {
 		if err != nil {
 			return fmt.Errorf("plan %s: %w", name(tbl), err)
 		}
-		if c.deleteFiles(tbl, plan) == 0 || c.o.MaxRounds > 0 && n > c.o.MaxRounds {
+		if work, _ := c.deleteWork(tbl, plan); work == 0 || c.o.MaxRounds > 0 && n > c.o.MaxRounds {
 			return nil
 		}
 		more = false
@@ -93,11 +81,12 @@ func (c *compaction) attemptDeletes(ctx context.Context, claim Claim, n int, rep
 	if err != nil {
 		return 0, fmt.Errorf("plan %s under the claim: %w", name(tbl), err)
 	}
+	work, tooLarge := c.deleteWork(tbl, plan)
 	if n == 1 {
-		c.describePlan(tbl, plan)
+		c.describePlan(plan, tooLarge)
 		c.rep.SnapshotBefore, c.rep.SnapshotAfter = currentHead(tbl), currentHead(tbl)
 	}
-	if c.deleteFiles(tbl, plan) == 0 {
+	if work == 0 {
 		return 0, nil
 	}
 	rep.Parent = currentHead(tbl)

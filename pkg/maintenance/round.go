@@ -149,7 +149,8 @@ func (c *compaction) prepare(ctx context.Context, n int) (*table.Table, []rewrit
 	}
 	c.plan = plan
 	if n == 1 {
-		c.describePlan(tbl, c.plan)
+		_, tooLarge := c.deleteWork(tbl, c.plan)
+		c.describePlan(c.plan, tooLarge)
 		c.rep.SnapshotBefore, c.rep.SnapshotAfter = currentHead(tbl), currentHead(tbl)
 	}
 	take := c.pace.take(c.plan.Groups)

@@ -46,20 +46,32 @@ func (p *Plan) Mergeable(tbl *table.Table) (files int, tooLarge []Refusal) {
 	if p.set == nil {
 		return 0, nil
 	}
-	for _, s := range p.deleteScopes(tbl) {
-		if need := p.mergeMemory(s); p.options.Memory > 0 && need > p.options.Memory {
-			tooLarge = append(tooLarge, Refusal{
-				What:   cmp.Or(partitionPath(s.spec, tbl.Schema(), s.deletes[0].file), "position deletes"),
-				Reason: fmt.Sprintf("merging its position deletes needs %d bytes of memory, has %d", need, p.options.Memory),
-				Files:  len(s.deletes), Bytes: s.bytes,
-			})
-
-			continue
-		}
+	scopes, tooLarge := p.mergeScopes(tbl)
+	for _, s := range scopes {
 		files += len(s.deletes)
 	}
 
 	return files, tooLarge
+}
+
+// mergeScopes are the partitions whose position deletes become fewer, and those
+// whose deletes do not fit the memory.
+func (p *Plan) mergeScopes(tbl *table.Table) (scopes []*deleteScope, tooLarge []Refusal) {
+	for _, s := range p.deleteScopes(tbl) {
+		need := p.mergeMemory(s)
+		if p.options.Memory == 0 || need <= p.options.Memory {
+			scopes = append(scopes, s)
+
+			continue
+		}
+		tooLarge = append(tooLarge, Refusal{
+			What:   cmp.Or(partitionPath(s.spec, tbl.Schema(), s.deletes[0].file), "position deletes"),
+			Reason: fmt.Sprintf("merging its position deletes needs %d bytes of memory, has %d", need, p.options.Memory),
+			Files:  len(s.deletes), Bytes: s.bytes,
+		})
+	}
+
+	return scopes, tooLarge
 }
 
 // ChangeDeletes prepares a change of the delete files of the plan's snapshot, and
@@ -111,14 +123,11 @@ func (d Deletes) Created() []string { return d.created }
 
 // all merges partition after partition, up to a limit of bytes.
 func (m *deleteMerge) all(ctx context.Context, out *Deletes) error {
-	scopes := m.plan.deleteScopes(m.tbl)
+	scopes, _ := m.plan.mergeScopes(m.tbl)
 	var bytes int64
 	for i, s := range scopes {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
-		}
-		if o := m.plan.options; o.Memory > 0 && m.plan.mergeMemory(s) > o.Memory {
-			continue // The plan's Mergeable names it.
 		}
 		if bytes > 0 && bytes+s.bytes > mergeBytes {
 			out.Left = len(scopes) - i
