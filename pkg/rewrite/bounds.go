@@ -22,7 +22,7 @@ func (g *groupRun) soundBounds(ctx context.Context, df iceberg.DataFile, nans na
 		if err != nil {
 			return nil, fmt.Errorf("open storage of table: %w", err)
 		}
-		footer, err := footerOf(storage, df)
+		footer, err := footerOf(storage, df.FilePath())
 		if err != nil {
 			return nil, fmt.Errorf("read footer of output %s: %w", df.FilePath(), err)
 		}
@@ -100,15 +100,15 @@ func avroTypes(spec iceberg.PartitionSpec, schema *iceberg.Schema) map[int]strin
 	return out
 }
 
-// footerOf reads the footer of a file that was written a moment ago.
-func footerOf(storage iceio.IO, df iceberg.DataFile) (footer *metadata.FileMetaData, err error) {
+// footerOf reads the footer of a Parquet file.
+func footerOf(storage iceio.IO, path string) (footer *metadata.FileMetaData, err error) {
 	defer func() {
 		// A damaged footer makes the Parquet library panic.
 		if p := recover(); p != nil {
 			footer, err = nil, fmt.Errorf("%w: %v", errUnreadable, p)
 		}
 	}()
-	in, err := storage.Open(df.FilePath())
+	in, err := storage.Open(path)
 	if err != nil {
 		return nil, unreadable(err)
 	}

@@ -62,7 +62,7 @@ func TestRowsWithoutAColumnGetItsInitialDefault(t *testing.T) {
 				exactMetrics(t, e.load(), out.results[0].Outputs)
 				storage, err := e.load().FS(t.Context())
 				require.NoError(t, err)
-				footer, err := footerOf(storage, out.results[0].Outputs[0])
+				footer, err := footerOf(storage, out.results[0].Outputs[0].FilePath())
 				require.NoError(t, err)
 				assert.GreaterOrEqual(t, footer.Schema.ColumnIndexByName("x"), 0, "the default is stored now")
 			})

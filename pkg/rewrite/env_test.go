@@ -110,12 +110,19 @@ func (e *env) appendBatch(rec arrow.RecordBatch) *table.Table {
 	return e.commit(func(tx *table.Transaction) { require.NoError(e.t, tx.Append(e.t.Context(), rdr, nil)) })
 }
 
-// appendSeries appends n rows of idAndText starting at id from, in one file.
-func (e *env) appendSeries(from, n int) *table.Table {
+// builder makes rows of the table's schema. The caller releases it.
+func (e *env) builder() *array.RecordBuilder {
 	e.t.Helper()
 	sc, err := table.SchemaToArrowSchemaWithOptions(e.load().Schema(), table.ArrowSchemaOptions{})
 	require.NoError(e.t, err)
-	b := array.NewRecordBuilder(memory.DefaultAllocator, sc)
+
+	return array.NewRecordBuilder(memory.DefaultAllocator, sc)
+}
+
+// appendSeries appends n rows of idAndText starting at id from, in one file.
+func (e *env) appendSeries(from, n int) *table.Table {
+	e.t.Helper()
+	b := e.builder()
 	defer b.Release()
 	for i := from; i < from+n; i++ {
 		b.Field(0).(*array.Int64Builder).Append(int64(i))

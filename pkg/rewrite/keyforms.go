@@ -2,12 +2,10 @@ package rewrite
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/parquet/file"
 	"github.com/apache/iceberg-go"
 	iceio "github.com/apache/iceberg-go/io"
 	"github.com/apache/iceberg-go/table"
@@ -65,17 +63,12 @@ func equalityDeletes(files []File) []iceberg.DataFile {
 	return out
 }
 
-func keyFormsOf(tbl *table.Table, storage iceio.IO, path string) (_ map[int]arrow.DataType, err error) {
-	in, err := storage.Open(path)
+func keyFormsOf(tbl *table.Table, storage iceio.IO, path string) (map[int]arrow.DataType, error) {
+	footer, err := footerOf(storage, path)
 	if err != nil {
-		return nil, unreadable(err)
+		return nil, err
 	}
-	defer func() { err = errors.Join(err, in.Close()) }()
-	pf, err := file.NewParquetReader(in)
-	if err != nil {
-		return nil, unreadable(err)
-	}
-	stored, err := readFileSchema(tbl, pf.MetaData())
+	stored, err := readFileSchema(tbl, footer)
 
 	return stored.forms, err
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/apache/iceberg-go"
 	"github.com/apache/iceberg-go/catalog"
 	"github.com/apache/iceberg-go/table"
@@ -106,9 +105,7 @@ func floats(n int) *iceberg.Schema {
 // appendFloats appends one batch several times, a file each.
 func (e *env) appendFloats(columns, rows, files int) {
 	e.t.Helper()
-	sc, err := table.SchemaToArrowSchemaWithOptions(e.load().Schema(), table.ArrowSchemaOptions{})
-	require.NoError(e.t, err)
-	b := array.NewRecordBuilder(memory.DefaultAllocator, sc)
+	b := e.builder()
 	defer b.Release()
 	for c := range columns {
 		for range rows {
@@ -136,9 +133,7 @@ func runChild(t *testing.T, e *env, env ...string) {
 // appendValues appends a file of n times the same batch of long texts.
 func (e *env) appendValues(n int, values ...string) {
 	e.t.Helper()
-	sc, err := table.SchemaToArrowSchemaWithOptions(e.load().Schema(), table.ArrowSchemaOptions{})
-	require.NoError(e.t, err)
-	b := array.NewRecordBuilder(memory.DefaultAllocator, sc)
+	b := e.builder()
 	defer b.Release()
 	for i, v := range values {
 		b.Field(0).(*array.Int64Builder).Append(int64(i))
@@ -146,7 +141,7 @@ func (e *env) appendValues(n int, values ...string) {
 	}
 	rec := b.NewRecordBatch()
 	defer rec.Release()
-	rdr, err := array.NewRecordReader(sc, slices.Repeat([]arrow.RecordBatch{rec}, n))
+	rdr, err := array.NewRecordReader(b.Schema(), slices.Repeat([]arrow.RecordBatch{rec}, n))
 	require.NoError(e.t, err)
 	defer rdr.Release()
 	e.commit(func(tx *table.Transaction) { require.NoError(e.t, tx.Append(e.t.Context(), rdr, nil)) })

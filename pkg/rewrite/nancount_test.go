@@ -29,9 +29,7 @@ func nanColumns(extra ...iceberg.NestedField) *iceberg.Schema {
 // of structs that are there, and in every list; none in the last column.
 func (e *env) appendNaNs(from, n int) {
 	e.t.Helper()
-	sc, err := table.SchemaToArrowSchemaWithOptions(e.load().Schema(), table.ArrowSchemaOptions{})
-	require.NoError(e.t, err)
-	b := array.NewRecordBuilder(memory.DefaultAllocator, sc)
+	b := e.builder()
 	defer b.Release()
 	nan := func(i, each int) float64 {
 		if i%each == 0 {
@@ -58,7 +56,7 @@ func (e *env) appendNaNs(from, n int) {
 		l.Append(true)
 		l.ValueBuilder().(*array.Float64Builder).AppendValues([]float64{math.NaN(), 1}, nil)
 		b.Field(5).(*array.Float64Builder).Append(1)
-		for k := 6; k < sc.NumFields(); k++ {
+		for k := 6; k < b.Schema().NumFields(); k++ {
 			b.Field(k).AppendNull()
 		}
 	}

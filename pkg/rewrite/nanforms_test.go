@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/apache/iceberg-go"
 	"github.com/apache/iceberg-go/table"
 	"github.com/stretchr/testify/assert"
@@ -16,9 +15,7 @@ import (
 // column, in a struct and in a list.
 func (e *env) appendNaNForms(from, n int, nans ...float64) {
 	e.t.Helper()
-	sc, err := table.SchemaToArrowSchemaWithOptions(e.load().Schema(), table.ArrowSchemaOptions{})
-	require.NoError(e.t, err)
-	b := array.NewRecordBuilder(memory.DefaultAllocator, sc)
+	b := e.builder()
 	defer b.Release()
 	for i := from; i < from+n; i++ {
 		nan := nans[i/3%len(nans)]
@@ -32,7 +29,7 @@ func (e *env) appendNaNForms(from, n int, nans ...float64) {
 		l := b.Field(4).(*array.ListBuilder)
 		l.Append(true)
 		l.ValueBuilder().(*array.Float64Builder).AppendValues([]float64{v, 1}, nil)
-		for k := 5; k < sc.NumFields(); k++ {
+		for k := 5; k < b.Schema().NumFields(); k++ {
 			b.Field(k).AppendNull()
 		}
 	}

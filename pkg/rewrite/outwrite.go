@@ -94,7 +94,7 @@ func (g *groupRun) writeByLibrary(ctx context.Context, lineage bool, before int6
 		opts = append(opts, table.WithPreserveRowLineage(iceberg.SchemaWithRowLineage(g.tbl.Schema())))
 	}
 	nans := make(nanCounter)
-	schema, batches, err := g.libraryRows(before, lineage, nans)
+	schema, batches, err := g.rowsForIceberg(before, lineage, nans)
 	if err != nil {
 		return nil, err
 	}
@@ -133,8 +133,8 @@ func (g *groupRun) nansCounted(in batches, into nanCounter) batches {
 	}
 }
 
-// libraryRows are the rows of the next outputs as iceberg-go's writer takes them.
-func (g *groupRun) libraryRows(before int64, lineage bool, nans nanCounter) (*arrow.Schema, iter.Seq2[arrow.RecordBatch, error], error) {
+// rowsForIceberg are the rows of the next outputs as iceberg-go's writer takes them.
+func (g *groupRun) rowsForIceberg(before int64, lineage bool, nans nanCounter) (*arrow.Schema, iter.Seq2[arrow.RecordBatch, error], error) {
 	batches := g.nansCounted(g.oneOutput(before), nans)
 	if !requiresValues(&iceberg.StructType{FieldList: g.tbl.Schema().Fields()}) {
 		return g.schema, batches, nil

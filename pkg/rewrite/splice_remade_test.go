@@ -184,7 +184,7 @@ func TestColumnsAreNamedAsTheGeneralEngineNamesThem(t *testing.T) {
 	for _, engine := range []string{EngineGeneral, EngineSplice} {
 		res := rewriteWith(t, tbl, plan, Options{Engine: engine, Verify: true})[0]
 		require.Equal(t, engine, res.Engine.Name)
-		footer, err := footerOf(storage, res.Outputs[0])
+		footer, err := footerOf(storage, res.Outputs[0].FilePath())
 		require.NoError(t, err)
 		var text string
 		for i := range footer.Schema.NumColumns() {

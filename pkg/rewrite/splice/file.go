@@ -49,8 +49,8 @@ type File struct {
 	tail   []byte // the end of another file: footer, and page indexes if they are small
 	size   int64
 	body   int64 // offset at which the footer begins
-	// library is the footer as the Parquet library knows it, for what is decoded.
-	library func() (*metadata.FileMetaData, error)
+	// decoded is the footer as the Parquet library knows it, for what is decoded.
+	decoded func() (*metadata.FileMetaData, error)
 }
 
 // OpenBytes is OpenFile for a file in memory. Its units are parts of raw, which
@@ -80,7 +80,7 @@ func open(f *File, sc *iceberg.Schema) (*File, error) {
 	if f.Footer, err = format.ReadFooter(raw); err != nil {
 		return nil, err //nolint:wrapcheck // says what it is
 	}
-	f.library = sync.OnceValues(func() (*metadata.FileMetaData, error) { return metadata.NewFileMetaData(raw, nil) })
+	f.decoded = sync.OnceValues(func() (*metadata.FileMetaData, error) { return metadata.NewFileMetaData(raw, nil) })
 	if f.Footer.Encrypted {
 		return nil, &refuse.Error{Rule: RuleEncrypted}
 	}

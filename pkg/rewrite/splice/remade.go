@@ -120,7 +120,7 @@ func (u Unit) remade(c layout.Column, o layout.Origin, fill *remake.Fill, w *Opt
 
 // decoder is the Parquet library's reader of what is in memory.
 func (u Unit) decoder() (*file.Reader, error) {
-	footer, err := u.File.library()
+	footer, err := u.File.decoded()
 	if err != nil {
 		return nil, fmt.Errorf("%w: read footer: %w", ErrCorrupt, err)
 	}
