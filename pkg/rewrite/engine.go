@@ -10,6 +10,7 @@ import (
 	"compactor/pkg/rewrite/splice"
 	"compactor/pkg/rewrite/splice/codec"
 	"compactor/pkg/rewrite/splice/column"
+	"compactor/pkg/rewrite/splice/delta"
 	"compactor/pkg/rewrite/splice/dict"
 	"compactor/pkg/rewrite/splice/hybrid"
 	"compactor/pkg/rewrite/splice/layout"
@@ -93,7 +94,8 @@ func notSpliced(err error) *refuse.Error {
 		return nil
 	}
 	for _, damage := range []error{
-		splice.ErrCorrupt, remake.ErrCorrupt, page.ErrCorrupt, layout.ErrCorrupt, dict.ErrCorrupt, codec.ErrCorrupt, hybrid.ErrCorrupt, thrift.ErrCorrupt,
+		splice.ErrCorrupt, remake.ErrCorrupt, page.ErrCorrupt, layout.ErrCorrupt, dict.ErrCorrupt, delta.ErrCorrupt,
+		codec.ErrCorrupt, hybrid.ErrCorrupt, thrift.ErrCorrupt,
 	} {
 		if errors.Is(err, damage) {
 			return &refuse.Error{Rule: ruleDamage, Detail: err.Error()}

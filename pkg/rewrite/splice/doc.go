@@ -8,6 +8,7 @@
 //	format   footer, page headers and page indexes
 //	codec    compression of page bodies
 //	hybrid   the run-length and bit-packed encoding of levels and indices
+//	delta    the encodings of integers and byte arrays as differences
 //	page     taking chunks apart into pages, and pages into levels and values
 //	dict     dictionaries and their union
 //	stats    which statistics may be believed, and their union

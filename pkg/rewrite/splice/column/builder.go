@@ -170,7 +170,7 @@ func (b *builder) addPages(i int, s Source) error {
 			err = b.remap(s, p, joint{summary: summary, remap: b.remaps[i]})
 		case isIndex:
 			dictionary, err = b.spread(s, p, joint{summary: summary, dictionary: dictionary})
-		case b.small && joinable(p.Encoding()) && int(p.Header.Uncompressed) <= b.opts.PageBytes:
+		case b.small && b.joinable(p):
 			err = b.coalesce(s, p, summary)
 		default:
 			err = b.move(s, p, summary)

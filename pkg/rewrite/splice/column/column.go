@@ -12,7 +12,8 @@
 //	           PLAIN page as it is, compressed body and all.
 //	gather     the values are copied out of a dictionary that is not worth
 //	           keeping.
-//	coalesce   the values of small pages are put together undecoded.
+//	coalesce   the values of small pages are put together undecoded. Differences
+//	           between integers are added up and taken anew.
 //	transcode  the body is compressed anew, for a chunk has one codec.
 //	null       pages of nulls are made for a column that a file does not have.
 //

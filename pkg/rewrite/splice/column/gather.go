@@ -206,6 +206,8 @@ func (b *builder) encodeValues() []byte {
 		}
 
 		return out
+	case isDelta(p.encoding):
+		return p.deltas.encode(p.encoding, b.leaf)
 	default:
 		return p.values
 	}

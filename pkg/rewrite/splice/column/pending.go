@@ -26,6 +26,7 @@ type pending struct {
 	def      []uint32 // empty as long as no value is missing
 	indices  []uint32 // for a page of indices, or of booleans
 	values   []byte   // for a PLAIN page
+	deltas   deltas   // for a page of deltas
 	count    int      // values, nulls included
 	rows     int
 	nulls    int
@@ -34,7 +35,8 @@ type pending struct {
 }
 
 func (p *pending) reset() {
-	*p = pending{rep: p.rep[:0], def: p.def[:0], indices: p.indices[:0], values: p.values[:0]}
+	p.deltas.reset()
+	*p = pending{rep: p.rep[:0], def: p.def[:0], indices: p.indices[:0], values: p.values[:0], deltas: p.deltas}
 }
 
 // joint is what is needed to bring a page of indices in.
@@ -44,10 +46,10 @@ type joint struct {
 	dictionary *dict.Dictionary
 }
 
-// joinable reports whether the values of two pages may be put one after the
-// other. Deltas may not, for they begin with a header.
-func joinable(e format.Encoding) bool {
-	return e == format.Plain || e == format.RLE || e == format.ByteStreamSplit
+// joinable reports whether the page is no larger than one that is made anew. A
+// few bytes may stand for many values.
+func (b *builder) joinable(p *page.Page) bool {
+	return int(p.Header.Uncompressed) <= b.opts.PageBytes && p.Values() <= valuesPerPage
 }
 
 // bitsFor is the bit width of indices into a dictionary of n values. It is at
@@ -121,7 +123,7 @@ func (p *pending) spell(present uint32) {
 // open makes the pending page one of the given encoding with room for more.
 func (b *builder) open(e format.Encoding, begins bool) error {
 	p := &b.pending
-	full := len(p.values) >= b.opts.PageBytes || len(p.indices) >= indicesPerPage || p.count >= valuesPerPage
+	full := len(p.values)+p.deltas.plain(b.leaf) >= b.opts.PageBytes || len(p.indices) >= indicesPerPage || p.count >= valuesPerPage
 	other := p.count > 0 && p.encoding != e
 	if other || (full && begins) {
 		p.v1 = p.v1 || !begins
@@ -198,6 +200,8 @@ func (b *builder) coalesce(s Source, p *page.Page, summary stats.Summary) error 
 		err = b.appendBooleans(e, parts.Values, present)
 	case e == format.ByteStreamSplit:
 		err = b.appendStreams(parts.Values, present)
+	case isDelta(e):
+		err = b.pending.deltas.append(parts.Values, deltaPart{encoding: e, leaf: b.leaf, count: present})
 	default:
 		err = b.appendPlain(parts.Values, present)
 	}
