@@ -19,6 +19,7 @@ func series(rnd *rand.Rand, n int, size Bits) map[string][]int64 {
 		"rising":   func(i int) int64 { return int64(i) * 3 },
 		"few bits": func(int) int64 { return rnd.Int64N(100) - 50 },
 		"any":      func(int) int64 { return size.wrap(int64(rnd.Uint64())) },
+		"60 bits":  func(int) int64 { return size.wrap(int64(rnd.Uint64() >> 4)) },
 		"extremes": func(int) int64 {
 			return []int64{size.wrap(math.MinInt32), math.MaxInt32, 0, -1, int64(math.MinInt64) >> (64 - size), math.MaxInt64 >> (64 - size)}[rnd.IntN(6)]
 		},
@@ -146,7 +147,7 @@ func TestDamagedIntegersAreErrors(t *testing.T) {
 		"no first value":         stream(128, 4, 3, 0)[:4],
 		"block of nothing":       stream(0, 4, 3, 5, 0, 0, 0, 0, 0),
 		"no parts":               stream(128, 0, 3, 5, 0),
-		"uneven parts":           stream(128, 3, 3, 5, 0, 0, 0, 0),
+		"uneven parts":           stream(97, 3, 3, 5, 0, 0, 0, 0),
 		"parts too small":        stream(128, 16, 3, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
 		"huge block":             stream(1<<40, 4, 3, 5, 0, 0, 0, 0, 0),
 		"more values":            stream(128, 4, 1<<60, 5, 0, 0, 0, 0, 0),
@@ -163,6 +164,8 @@ func TestDamagedIntegersAreErrors(t *testing.T) {
 		assert.Equal(t, []int64{9}, got, name)
 	}
 	_, _, err := Decode(nil, append(stream(128, 4, 3, 5, 0, 65, 0, 0, 0), make([]byte, 400)...), 3, Int64)
+	require.ErrorIs(t, err, ErrCorrupt)
+	_, _, err = Decode(nil, stream(128, 4, math.MaxUint64, 5, 0, 0, 0, 0, 0), -1, Int64)
 	require.ErrorIs(t, err, ErrCorrupt)
 }
 

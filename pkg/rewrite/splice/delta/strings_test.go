@@ -34,9 +34,12 @@ func pages() (out [][]string) {
 	for page, n := range []int{1, 40, 300, 2} {
 		var texts []string
 		for i := range n {
-			texts = append(texts, fmt.Sprintf("page %d of the table/%04d", page, i/3)[:20+i%5], "")
+			texts = append(texts, fmt.Sprintf("page %d of the table/%04d", page, i/3)[:20+i%5])
+			if i%7 == 3 {
+				texts = append(texts, "")
+			}
 		}
-		out = append(out, texts[:len(texts)-1])
+		out = append(out, texts)
 	}
 
 	return out
