@@ -27,6 +27,11 @@ type entry struct {
 	// lowPath and highPath bound file_path in a position-delete file.
 	lowPath, highPath string
 	bounded           bool
+	asked             bool // nans was read
+	// nans has the counts of NaNs of a data file by field id, once a plan has asked
+	// for them. Files with the same counts share it; it is not to be changed.
+	nans     map[int]int64
+	manifest iceberg.ManifestFile
 }
 
 func (e *entry) path() string { return e.file.FilePath() }
@@ -40,6 +45,7 @@ type manifestCache struct {
 	parsed map[string][]*entry
 	named  map[string][]string // position-delete file → the data files it names
 	reads  int                 // manifests read from storage, for tests and for the report
+	nans   nanShare
 }
 
 func newManifestCache() *manifestCache {
@@ -184,7 +190,7 @@ func readManifest(tbl *table.Table, fs iceio.IO, m iceberg.ManifestFile) ([]*ent
 			return nil, err
 		}
 		df := me.DataFile()
-		e := &entry{file: df, seq: max(0, me.SequenceNum()), key: partitionKey(*spec, df.Partition())}
+		e := &entry{file: df, seq: max(0, me.SequenceNum()), key: partitionKey(*spec, df.Partition()), manifest: m}
 		if shared, ok := keys[e.key]; ok {
 			e.key = shared
 		} else {

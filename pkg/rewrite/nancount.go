@@ -56,9 +56,9 @@ func countNaNs[T float32 | float64](values []T, nullable []arrow.Array) (n int64
 // for which the table wants any.
 func countedNaNs(df iceberg.DataFile, nans map[int]int64) map[int]int64 {
 	out := make(map[int]int64)
-	values := df.ValueCounts()
+	values, nulls := df.ValueCounts(), df.NullValueCounts()
 	for id, n := range nans {
-		if total, counted := values[id]; counted && n <= total {
+		if total, counted := values[id]; counted && n <= total-nulls[id] {
 			out[id] = n
 		}
 	}

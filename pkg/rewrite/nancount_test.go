@@ -31,6 +31,11 @@ func (e *env) appendNaNs(from, n int) {
 	e.t.Helper()
 	b := e.builder()
 	defer b.Release()
+	fillNaNs(b, from, n)
+	e.appendBatch(b.NewRecordBatch())
+}
+
+func fillNaNs(b *array.RecordBuilder, from, n int) {
 	nan := func(i, each int) float64 {
 		if i%each == 0 {
 			return math.NaN()
@@ -60,7 +65,6 @@ func (e *env) appendNaNs(from, n int) {
 			b.Field(k).AppendNull()
 		}
 	}
-	e.appendBatch(b.NewRecordBatch())
 }
 
 // trueNaNs counts in the rows of outputs.

@@ -156,6 +156,9 @@ func newPlan(ctx context.Context, tbl *table.Table, asked PlanOptions, cache *ma
 	if err := p.group(tbl); err != nil {
 		return nil, fmt.Errorf("plan snapshot %d: %w", p.SnapshotID, err)
 	}
+	if err := p.readNaNs(ctx, tbl); err != nil {
+		return nil, fmt.Errorf("plan snapshot %d: %w", p.SnapshotID, err)
+	}
 
 	return p, nil
 }

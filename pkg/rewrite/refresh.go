@@ -59,6 +59,9 @@ func (p *Plan) Refresh(ctx context.Context, tbl *table.Table) (*Plan, error) {
 		}
 		next.Groups = append(next.Groups, bound)
 	}
+	if err := next.readNaNs(ctx, tbl); err != nil {
+		return nil, fmt.Errorf("refresh plan: %w", err)
+	}
 	next.Refused = append(append([]Refusal(nil), p.Refused...), refused.list()...)
 	if len(next.Groups) == 0 {
 		next.Reason = "no planned group is left"

@@ -78,7 +78,9 @@ func sameMetrics(t *testing.T, want, got []iceberg.DataFile) {
 		assert.Equal(t, want[i].Count(), got[i].Count())
 		assert.Equal(t, want[i].ValueCounts(), got[i].ValueCounts(), "value counts")
 		assert.Equal(t, want[i].NullValueCounts(), got[i].NullValueCounts(), "null counts")
-		assert.Empty(t, got[i].NaNValueCounts(), "pages that are moved are not searched for NaNs")
+		for id, n := range got[i].NaNValueCounts() { // there may be less of them, but none that is wrong
+			assert.Equal(t, want[i].NaNValueCounts()[id], n, "NaN count of %d", id)
+		}
 		assert.Equal(t, want[i].LowerBoundValues(), got[i].LowerBoundValues(), "lower bounds")
 		assert.Equal(t, want[i].UpperBoundValues(), got[i].UpperBoundValues(), "upper bounds")
 		assert.Equal(t, want[i].Partition(), got[i].Partition())

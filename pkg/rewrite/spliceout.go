@@ -102,7 +102,7 @@ func (s *spliceRun) describe(o *spliceOutput, footer []byte) (iceberg.DataFile, 
 		return nil, fmt.Errorf("read metrics: %w", err)
 	}
 
-	return df, nil
+	return described(s.tbl, df, measured{nans: o.writer.NaNs(), order: s.group.sorting.orderID()})
 }
 
 // partition is that of every output: the inputs' own, or none after the table has

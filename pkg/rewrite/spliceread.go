@@ -215,11 +215,16 @@ func (r *spliceReader) open(f File, cost int64) (units []spliceUnit, err error) 
 		return nil, &refuse.Error{Rule: ruleCount, Detail: fmt.Sprintf("%s: %d, not %d", f.Data.FilePath(), n, f.Data.Count())}
 	}
 	gone := r.deleted.of(f.Data.FilePath())
-	for _, u := range input.file.Units() {
+	all := input.file.Units()
+	nans := &splice.FileNaNs{Units: len(all)}
+	if f.entry != nil {
+		nans.Counts = f.entry.nans
+	}
+	for _, u := range all {
 		if err := r.guard(u, f.Data); err != nil {
 			return nil, err
 		}
-		u = u.WithLineage(splice.Lineage{FirstRowID: f.FirstRowID, Sequence: f.SequenceNumber})
+		u = u.WithLineage(splice.Lineage{FirstRowID: f.FirstRowID, Sequence: f.SequenceNumber}).WithNaNs(nans)
 		if gone != nil {
 			u = u.Without(gone)
 		}

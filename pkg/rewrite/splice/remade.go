@@ -115,7 +115,10 @@ func (u Unit) remade(c layout.Column, o layout.Origin, fill *remake.Fill, w *Opt
 		return column.Source{}, fmt.Errorf("%w: %d rows decoded of %d", ErrCorrupt, made.Rows, u.kept)
 	}
 
-	return column.Source{Chunk: made.Chunk, Rows: made.Rows, Summary: made.Summary, Decoded: true}, nil
+	return column.Source{
+		Chunk: made.Chunk, Rows: made.Rows, Summary: made.Summary, Decoded: true,
+		NaNs: column.NaNs{Kept: made.NaNs, Counted: !defaultNaN(o), Dropped: made.GoneNaNs},
+	}, nil
 }
 
 // decoder is the Parquet library's reader of what is in memory.

@@ -27,6 +27,7 @@ type Unit struct {
 	dropped *rowSet
 	kept    int64
 	lineage *Lineage
+	nans    *FileNaNs
 }
 
 func (u Unit) group() *format.RowGroup { return &u.File.Footer.RowGroups[u.Group] }

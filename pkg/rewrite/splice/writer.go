@@ -56,6 +56,7 @@ type Writer struct {
 	meta    format.FileMetaData
 	indexes [][]*column.Built // by row group and column
 	counts  column.Counts
+	nans    nanLedger
 }
 
 // NewWriter begins a file whose columns are those of the layout. Every byte goes
@@ -187,6 +188,7 @@ func (w *Writer) writeGroup(ctx context.Context, units []Unit, built []chan *col
 		b.Pieces = nil // the bytes are written; what is left goes to the indexes
 		group = append(group, b)
 	}
+	w.countNaNs(units, group)
 	for i, b := range group {
 		if m := g.Columns[i].Meta; b.Bloom != nil {
 			m.BloomOffset, m.BloomLength = w.off, int32(len(b.Bloom))

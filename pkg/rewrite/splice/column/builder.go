@@ -34,6 +34,9 @@ type builder struct {
 	remaps [][]uint32   // by source
 	same   []bool       // by source: the remap changes nothing
 
+	nanIndices []uint32 // of the merged dictionary
+	nans       nanCount // of the source that is taken in
+
 	buffers
 
 	rows int64
@@ -121,6 +124,7 @@ func (b *builder) add(i int, s Source) error {
 	if got := b.rows + int64(b.pending.rows) - before; got != s.Rows {
 		return fmt.Errorf("%w: %d rows in its pages, %d in its row group", page.ErrCorrupt, got, s.Rows)
 	}
+	b.noteNaNs(s)
 	if b.leaf.MaxRep > 0 && s.Chunk != nil {
 		return b.checkBounds(s, b.nulls+int64(b.pending.nulls)-nulls)
 	}
@@ -173,6 +177,7 @@ func (b *builder) addPages(i int, s Source) error {
 		case b.small && b.joinable(p):
 			err = b.coalesce(s, p, summary)
 		default:
+			b.nans.missed = b.nans.missed || summary.Unknown || summary.Nulls < int64(p.Values())
 			err = b.move(s, p, summary)
 		}
 		if err != nil {

@@ -79,6 +79,8 @@ type Source struct {
 	Pages []stats.Summary
 	// Decoded says that the chunk is no input's own: it was made for the output.
 	Decoded bool
+	// NaNs are those of a chunk that was decoded.
+	NaNs NaNs
 }
 
 // Counts say what became of the pages.
@@ -118,6 +120,7 @@ type Built struct {
 	Locations []format.PageLocation
 	Index     *format.ColumnIndex // nil where the pages' bounds are not known
 	Bloom     []byte              // the serialized Bloom filter, which the writer of the file adds
+	NaNs      []NaNs              // by source
 	Counts    Counts
 }
 

@@ -45,6 +45,7 @@ func (b *builder) mergeDictionaries(sources []Source) error {
 		return nil
 	}
 	b.merged = merged
+	b.findNaNs(merged)
 
 	return b.putDictionary()
 }
@@ -137,10 +138,11 @@ func (b *builder) setSize(one, other Source) (float64, error) {
 }
 
 // checkIndices looks at indices that are moved: one beyond its own dictionary
-// would not be seen as damaged any more where the merged one is larger.
+// would not be seen as damaged any more where the merged one is larger. Those of
+// NaNs are counted.
 func (b *builder) checkIndices(i int, s Source, p *page.Page) error {
 	own := len(b.remaps[i])
-	if own == b.merged.Count {
+	if own == b.merged.Count && len(b.nanIndices) == 0 {
 		return nil
 	}
 	parts, err := b.split(s, p)
@@ -159,6 +161,7 @@ func (b *builder) checkIndices(i int, s Source, p *page.Page) error {
 			return fmt.Errorf("%w: index %d of %d values", dict.ErrCorrupt, index, own)
 		}
 	}
+	b.sawIndices(b.indices)
 
 	return nil
 }

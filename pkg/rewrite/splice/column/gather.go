@@ -52,6 +52,7 @@ func (b *builder) gather(p *page.Page, parts page.Parts, j joint) error {
 	if size := j.dictionary.Size(b.indices); len(b.pending.values)+size > largestGathered {
 		return &refuse.Error{Rule: page.RuleLarge, Detail: fmt.Sprintf("values of %d bytes out of a dictionary", size)}
 	}
+	at := len(b.pending.values)
 	if dict.Sequential(b.indices, j.dictionary.Count) {
 		b.pending.values = append(b.pending.values, j.dictionary.Plain...)
 	} else {
@@ -59,6 +60,7 @@ func (b *builder) gather(p *page.Page, parts page.Parts, j joint) error {
 			b.pending.values = append(b.pending.values, j.dictionary.At(i)...)
 		}
 	}
+	b.sawPlain(b.pending.values[at:])
 	b.out.Counts.Gathered++
 
 	b.took(j.summary)
@@ -112,6 +114,7 @@ func (b *builder) promote(s Source, p *page.Page, m promotion) (bool, error) {
 		NumValues: int32(p.Values()), NumNulls: int32(p.Values() - present), NumRows: int32(rows), Encoding: format.Plain,
 		RepetitionLength: int32(len(m.parts.Rep)), DefinitionLength: int32(len(m.parts.Def)),
 	}
+	b.nans.missed = true
 	b.out.Counts.Promoted++
 	b.out.Counts.BytesVerbatim += int64(len(body))
 	b.put(done{

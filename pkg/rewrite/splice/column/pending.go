@@ -177,6 +177,7 @@ func (b *builder) remap(s Source, p *page.Page, j joint) error {
 		}
 		b.pending.indices = append(b.pending.indices, j.remap[i])
 	}
+	b.sawIndices(b.pending.indices[len(b.pending.indices)-present:])
 	b.out.Counts.Remapped++
 
 	b.took(j.summary)
@@ -233,6 +234,7 @@ func (b *builder) appendPlain(values []byte, n int) error {
 		return fmt.Errorf("%w: %d values take %d bytes of %d", page.ErrCorrupt, n, size, len(values))
 	}
 	b.pending.values = append(b.pending.values, values...)
+	b.sawPlain(values)
 
 	return nil
 }
@@ -251,6 +253,7 @@ func (b *builder) appendStreams(values []byte, n int) error {
 			out[i*width+k] = v
 		}
 	}
+	b.sawPlain(out)
 
 	return nil
 }

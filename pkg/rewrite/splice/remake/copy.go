@@ -207,6 +207,8 @@ func copyEntries[T, U any](c *copier[U], e *entries[T], count [2]int, conv func(
 				if value, err = conv(e.values[at]); err != nil {
 					return err
 				}
+			} else {
+				c.job.drop(e.values[at])
 			}
 			at++
 		}

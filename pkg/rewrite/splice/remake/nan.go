@@ -22,8 +22,27 @@ func (j *Job) float64(v float64) (float64, error) {
 }
 
 func (j *Job) sawNaN(bits uint64) {
+	j.nans++
 	if j.nan == 0 { // the bits of no NaN
 		j.nan = bits
 	}
 	j.nanForms = j.nanForms || bits != j.nan
+}
+
+// drop looks at a value that does not come out.
+func (j *Job) drop(value any) {
+	switch v := value.(type) {
+	case float32:
+		j.gone += isNaN(float64(v))
+	case float64:
+		j.gone += isNaN(v)
+	}
+}
+
+func isNaN(v float64) int64 {
+	if math.IsNaN(v) {
+		return 1
+	}
+
+	return 0
 }

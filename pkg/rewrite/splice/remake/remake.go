@@ -45,6 +45,8 @@ type Job struct {
 	// Properties are those of the writer.
 	Properties []parquet.WriterProperty
 
+	nans     int64  // that come out
+	gone     int64  // in rows that do not
 	nan      uint64 // bits of the first one
 	nanForms bool   // there is one with other bits
 }
@@ -68,6 +70,8 @@ type Made struct {
 	Chunk   *page.Chunk
 	Summary stats.Summary
 	Rows    int64
+	// NaNs come out, GoneNaNs were in rows that do not.
+	NaNs, GoneNaNs int64
 }
 
 // Column decodes a column of a row group and encodes it as the job says. Without
@@ -92,10 +96,13 @@ func Column(open func() (*file.Reader, error), rowGroup, column int, j Job) (m M
 		}
 	}
 
+	m.NaNs, m.GoneNaNs = j.nans, j.gone
+
 	return m, m.takeApart(out.Bytes(), j.Leaf)
 }
 
 func (j *Job) encode(out *bytes.Buffer, open func() (*file.Reader, error), rowGroup, column int) (int64, error) {
+	j.nans, j.gone = 0, 0
 	if open == nil {
 		return j.write(out, nil)
 	}
