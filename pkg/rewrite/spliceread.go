@@ -47,6 +47,7 @@ type spliceInput struct {
 type spliceReader struct {
 	storage iceio.IO
 	schema  *iceberg.Schema
+	names   iceberg.NameMapping
 	budget  int64
 	held    *semaphore.Weighted
 	guard   func(splice.Unit, iceberg.DataFile) error
@@ -254,7 +255,7 @@ func (r *spliceReader) openInput(i *spliceInput, size int64) (*splice.File, erro
 		return nil, fmt.Errorf("rewind file: %w", err)
 	}
 	if size > spliceWhole {
-		return splice.OpenFile(i.source, size, r.schema) //nolint:wrapcheck // wrapped by the caller
+		return splice.OpenFile(i.source, size, r.schema, r.names) //nolint:wrapcheck // wrapped by the caller
 	}
 	raw := make([]byte, size)
 	if _, err := io.ReadFull(i.source, raw); err != nil {
@@ -264,7 +265,7 @@ func (r *spliceReader) openInput(i *spliceInput, size int64) (*splice.File, erro
 		return nil, err
 	}
 
-	return splice.OpenBytes(raw, r.schema) //nolint:wrapcheck // wrapped by the caller
+	return splice.OpenBytes(raw, r.schema, r.names) //nolint:wrapcheck // wrapped by the caller
 }
 
 func (i *spliceInput) close() error {

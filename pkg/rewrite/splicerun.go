@@ -129,7 +129,7 @@ func (s *spliceRun) prepare(ctx context.Context) error {
 	s.rowGroup = min(s.rowGroup, int64(props.GetInt(table.ParquetRowGroupSizeBytesKey, table.ParquetRowGroupSizeBytesDefault)))
 	s.rowLimit = int64(props.GetInt(table.ParquetRowGroupLimitKey, table.ParquetRowGroupLimitDefault))
 	s.reader = newSpliceReader(storage, s.schema, 2*s.rowGroup+spliceSlack)
-	s.reader.guard = s.check
+	s.reader.guard, s.reader.names = s.check, s.tbl.Metadata().NameMapping()
 	if s.reader.deleted, err = readDeletedRows(storage, s.group.Files); err != nil {
 		return err
 	}

@@ -64,7 +64,7 @@ func TestWrongChecksumIsFound(t *testing.T) {
 	raw := sample(t, rewritetest.Cell{Version: "v2", Encoding: "plain", Codec: "none"}, 1)
 	raw, _, err := join(fuzzSchema(), Options{Column: o}, raw, raw) // pages that were made have checksums
 	require.NoError(t, err)
-	f, err := OpenBytes(raw, fuzzSchema())
+	f, err := OpenBytes(raw, fuzzSchema(), nil)
 	require.NoError(t, err)
 	m := f.Footer.RowGroups[0].Columns[0].Meta
 	h, n, err := format.ReadPageHeader(raw[m.DataPageOffset:])
@@ -81,9 +81,9 @@ func TestWrongChecksumIsFound(t *testing.T) {
 func TestFileThatIsCutAnywhereIsAnError(t *testing.T) {
 	raw := sample(t, rewritetest.Cell{Version: "v1", Encoding: "dictionary", Codec: "snappy", Nulls: "some"}, 1)
 	for n := 0; n < len(raw); n += 1 + n/50 {
-		_, err := OpenBytes(raw[:n:n], fuzzSchema())
+		_, err := OpenBytes(raw[:n:n], fuzzSchema(), nil)
 		require.Error(t, err, "%d bytes", n)
 	}
-	_, err := OpenBytes(append(bytes.Clone(raw[:len(raw)-4]), "PARE"...), fuzzSchema())
+	_, err := OpenBytes(append(bytes.Clone(raw[:len(raw)-4]), "PARE"...), fuzzSchema(), nil)
 	require.ErrorContains(t, err, string(RuleEncrypted))
 }

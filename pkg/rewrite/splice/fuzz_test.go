@@ -26,7 +26,7 @@ func FuzzFile(f *testing.F) {
 	sc := fuzzSchema()
 	seed(f, sc)
 	f.Fuzz(func(t *testing.T, raw []byte, small bool) {
-		in, err := OpenFile(bytes.NewReader(raw), int64(len(raw)), sc)
+		in, err := OpenFile(bytes.NewReader(raw), int64(len(raw)), sc, nil)
 		if err != nil || in.Footer.NumRows > 1<<16 {
 			return
 		}
@@ -39,7 +39,7 @@ func FuzzFile(f *testing.F) {
 		if err != nil {
 			return
 		}
-		got, err := OpenFile(bytes.NewReader(out), int64(len(out)), sc)
+		got, err := OpenFile(bytes.NewReader(out), int64(len(out)), sc, nil)
 		if err != nil {
 			t.Fatalf("the output: %v", err)
 		}
@@ -76,7 +76,7 @@ func FuzzDecoded(f *testing.F) {
 		iceberg.NestedField{ID: 6, Name: "more", Type: iceberg.PrimitiveTypes.Int64, InitialDefault: int64(7)})...)
 	seed(f, sc)
 	f.Fuzz(func(t *testing.T, raw []byte, without bool) {
-		in, err := OpenFile(bytes.NewReader(raw), int64(len(raw)), more)
+		in, err := OpenFile(bytes.NewReader(raw), int64(len(raw)), more, nil)
 		if err != nil || in.Footer.NumRows > 1<<16 {
 			return
 		}
@@ -107,7 +107,7 @@ func FuzzDecoded(f *testing.F) {
 		if _, err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
-		got, err := OpenFile(bytes.NewReader(out.Bytes()), int64(out.Len()), more)
+		got, err := OpenFile(bytes.NewReader(out.Bytes()), int64(out.Len()), more, nil)
 		if err != nil {
 			t.Fatalf("the output: %v", err)
 		}

@@ -14,7 +14,7 @@ import (
 // dataPages counts the data pages of a file by encoding.
 func dataPages(t *testing.T, raw []byte) map[format.Encoding]int {
 	t.Helper()
-	f, err := OpenBytes(raw, fuzzSchema())
+	f, err := OpenBytes(raw, fuzzSchema(), nil)
 	require.NoError(t, err)
 	out := make(map[format.Encoding]int)
 	for _, g := range f.Footer.RowGroups {

@@ -48,7 +48,7 @@ func TestRowsThatDoNotSayTheirIdInheritIt(t *testing.T) {
 			`{"id":4,"row":null,"seq":3},{"id":5,"row":9,"seq":4}]`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, err := OpenBytes(lineageFile(t, sc), sc)
+			f, err := OpenBytes(lineageFile(t, sc), sc, nil)
 			require.NoError(t, err)
 			var units []Unit
 			for _, u := range f.Units() {

@@ -34,7 +34,7 @@ var errNoRows = errors.New("no rows")
 func join(sc *iceberg.Schema, o Options, files ...[]byte) ([]byte, *Writer, error) {
 	var units []Unit
 	for i, raw := range files {
-		f, err := OpenFile(bytes.NewReader(raw), int64(len(raw)), sc)
+		f, err := OpenFile(bytes.NewReader(raw), int64(len(raw)), sc, nil)
 		if err != nil {
 			return nil, nil, fmt.Errorf("file %d: %w", i, err)
 		}

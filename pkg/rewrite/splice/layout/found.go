@@ -61,8 +61,7 @@ func (e *emitter) foundStruct(f iceberg.NestedField, t *iceberg.StructType, n *n
 // foundList knows the three levels of LogicalTypes.md, Lists. Older forms, which
 // its compatibility rules tell by their names, are refused.
 func (e *emitter) foundList(f iceberg.NestedField, t *iceberg.ListType, n *node) (err error) {
-	marked := n.element.Logical.Kind == format.LogicalList || is(n, format.ConvertedList)
-	if n.leaf() || !marked || len(n.children) != 1 {
+	if n.leaf() || !n.isList() || len(n.children) != 1 {
 		return &refuse.Error{Rule: RulePhysical, Detail: f.Name}
 	}
 	mid := n.children[0]
@@ -88,8 +87,7 @@ func (e *emitter) listHead(f iceberg.NestedField, rep format.Repetition) {
 
 // foundMap knows the form of LogicalTypes.md, Maps.
 func (e *emitter) foundMap(f iceberg.NestedField, t *iceberg.MapType, n *node) (err error) {
-	marked := n.element.Logical.Kind == format.LogicalMap || is(n, format.ConvertedMap) || is(n, format.ConvertedMapKeyValue)
-	if n.leaf() || !marked || len(n.children) != 1 {
+	if n.leaf() || !n.isMap() || len(n.children) != 1 {
 		return &refuse.Error{Rule: RulePhysical, Detail: f.Name}
 	}
 	mid := n.children[0]

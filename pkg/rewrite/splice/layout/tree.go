@@ -1,6 +1,7 @@
 // Package layout says how the columns of a table lie in a Parquet file: which
 // leaf column holds which field, and of which physical form it is. Fields are
-// told by their ids (Iceberg specification, Column Projection), never by names.
+// told by their ids (Iceberg specification, Column Projection); a file without any
+// gets those of the table's name mapping first.
 package layout
 
 import (
