@@ -64,6 +64,9 @@ func (e *env) names(mapping iceberg.NameMapping) {
 
 func TestFilesWithoutIDsAreSplicedByTheirNames(t *testing.T) {
 	for i, cell := range corpusCells() {
+		if i%5 != 1 { // names have little to do with pages
+			continue
+		}
 		t.Run(cell.String(), func(t *testing.T) {
 			t.Parallel()
 			e := newEnv(t, rewritetest.CorpusSchema(), *iceberg.UnpartitionedSpec, nil)
