@@ -103,13 +103,9 @@ func (b *builder) hopeless(sources []Source) (bool, error) {
 	if len(used) < 2 || float64(size) <= limit || values == 0 {
 		return false, nil
 	}
-	set := math.Inf(1)
-	for _, pair := range [][2]int{{used[0], used[1]}, {used[0], used[len(used)-1]}} {
-		n, err := b.setSize(sources[pair[0]], sources[pair[1]])
-		if err != nil {
-			return false, err
-		}
-		set = min(set, n)
+	set, err := b.setSize(sources[used[0]], sources[used[1]], sources[used[len(used)-1]])
+	if err != nil {
+		return false, err
 	}
 	union := float64(values)
 	if !math.IsInf(set, 1) {
@@ -119,22 +115,25 @@ func (b *builder) hopeless(sources []Source) (bool, error) {
 	return union*float64(size)/float64(values) > limit, nil
 }
 
-// setSize estimates how many values the set has from which two dictionaries
-// took theirs, by those that both have.
-func (b *builder) setSize(one, other Source) (float64, error) {
-	var both dict.Merged
-	var counts [2]int
-	for i, s := range []Source{one, other} {
-		d, err := dict.Parse(s.Chunk.Dictionary, s.Chunk.Codec, b.leaf, b.opts.Pool)
+// setSize estimates how many values the set has from which dictionaries took
+// theirs, by those that one has in common with others. The smallest estimate counts.
+func (b *builder) setSize(one Source, others ...Source) (float64, error) {
+	first, err := dict.Parse(one.Chunk.Dictionary, one.Chunk.Codec, b.leaf, b.opts.Pool)
+	if err != nil {
+		return 0, err //nolint:wrapcheck // says what it is
+	}
+	set := math.Inf(1)
+	for _, other := range others {
+		d, err := dict.Parse(other.Chunk.Dictionary, other.Chunk.Codec, b.leaf, b.opts.Pool)
 		if err != nil {
 			return 0, err //nolint:wrapcheck // says what it is
 		}
-		both.Add(d)
-		counts[i] = d.Count
+		if common := dict.Common(first, d); common > 0 {
+			set = min(set, float64(first.Count)*float64(d.Count)/common)
+		}
 	}
-	shared := counts[0] + counts[1] - both.Count
 
-	return float64(counts[0]) * float64(counts[1]) / float64(shared), nil
+	return set, nil
 }
 
 // checkIndices looks at indices that are moved: one beyond its own dictionary

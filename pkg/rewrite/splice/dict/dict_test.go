@@ -41,3 +41,23 @@ func TestSequentialMeansEveryValueOnceInOrder(t *testing.T) {
 	assert.False(t, Sequential([]uint32{0, 2, 1}, 3))
 	assert.False(t, Sequential([]uint32{0, 1, 2, 2}, 3))
 }
+
+func TestWhatTwoDictionariesHaveInCommonIsEstimatedByASample(t *testing.T) {
+	for width, name := range map[int]string{4: "ints", 8: "longs", 16: "texts"} {
+		t.Run(name, func(t *testing.T) {
+			dictionary := func(from, n int) *Dictionary {
+				d := &Dictionary{Count: n, width: width}
+				for i := range n {
+					d.Plain = append(d.Plain, binary.LittleEndian.AppendUint64(make([]byte, 8), uint64(from+i))[16-max(width, 8):][:width]...)
+				}
+
+				return d
+			}
+			assert.InDelta(t, 500, Common(dictionary(0, 1500), dictionary(1000, 1500)), 0, "all of a small one are looked at")
+			assert.InDelta(t, 10_000, Common(dictionary(0, 20_000), dictionary(10_000, 20_000)), 2_000)
+			assert.InDelta(t, 50_000, Common(dictionary(0, 50_000), dictionary(0, 50_000)), 5_000)
+			assert.Zero(t, Common(dictionary(0, 50_000), dictionary(50_000, 50_000)))
+			assert.Zero(t, Common(dictionary(0, 0), dictionary(0, 10)))
+		})
+	}
+}
