@@ -35,6 +35,11 @@ const (
 	// splicePage is the average size of pages below which a column's pages are
 	// put together; docs/performance.md has the measurement.
 	splicePage = 16 << 10
+	// spliceFrame is the average size of their bodies from which on they are not
+	// compressed anew for that, and spliceExcess how many percent larger than what is
+	// compressed anew they may be; docs/performance.md has the measurement.
+	spliceFrame  = 32 << 10
+	spliceExcess = 10
 )
 
 // spliceRun writes the outputs of one group from the pages of its inputs.
@@ -161,7 +166,7 @@ func (s *spliceRun) options() error {
 			Codec: tableCodec, V2: pageVersion == parquet.DataPageV2,
 			PageBytes:       props.GetInt(table.ParquetPageSizeBytesKey, table.ParquetPageSizeBytesDefault),
 			DictionaryBytes: props.GetInt(table.ParquetDictSizeBytesKey, table.ParquetDictSizeBytesDefault),
-			SmallPage:       splicePage,
+			SmallPage:       splicePage, SmallFrame: spliceFrame, FrameExcess: spliceExcess,
 		},
 		Workers: runtime.GOMAXPROCS(0), CreatedBy: "compactor",
 		Bloom: bloomColumns(props), BloomBytes: props.GetInt(table.ParquetBloomFilterMaxBytesKey, table.ParquetBloomFilterMaxBytesDefault),

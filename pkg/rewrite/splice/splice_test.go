@@ -25,6 +25,7 @@ import (
 func columnOptions() column.Options {
 	return column.Options{
 		Pool: codec.New(format.Zstd, 1), Codec: format.Zstd, V2: true, PageBytes: 1 << 20, DictionaryBytes: 1 << 20, SmallPage: 16 << 10,
+		SmallFrame: 1, FrameExcess: 1000, // wherever it can be done
 	}
 }
 

@@ -29,6 +29,8 @@ type builder struct {
 	opts  Options
 	out   *Built
 	small bool // pages of this column are put together
+	// frames says that they are not decompressed for it, as far as they can do without.
+	frames bool
 
 	merged *dict.Merged // nil when there is no dictionary, or it was given up
 	remaps [][]uint32   // by source
@@ -175,7 +177,11 @@ func (b *builder) addPages(i int, s Source) error {
 		case isIndex:
 			dictionary, err = b.spread(s, p, joint{summary: summary, dictionary: dictionary})
 		case b.small && b.joinable(p):
-			err = b.coalesce(s, p, summary)
+			if c, ok := b.framed(s, p); ok && b.frames {
+				err = b.append(p, c, summary)
+			} else {
+				err = b.coalesce(s, p, summary)
+			}
 		default:
 			b.nans.missed = b.nans.missed || summary.Unknown || summary.Nulls < int64(p.Values())
 			err = b.move(s, p, summary)

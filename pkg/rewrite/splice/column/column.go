@@ -12,8 +12,10 @@
 //	           PLAIN page as it is, compressed body and all.
 //	gather     the values are copied out of a dictionary that is not worth
 //	           keeping.
-//	coalesce   the values of small pages are put together undecoded. Differences
-//	           between integers are added up and taken anew.
+//	coalesce   the values of small pages are put together undecoded: compressed
+//	           as they are where the codec allows it and that takes little more
+//	           room, or else compressed anew. Differences between integers are
+//	           added up and taken anew.
 //	transcode  the body is compressed anew, for a chunk has one codec.
 //	null       pages of nulls are made for a column that a file does not have.
 //
@@ -54,6 +56,12 @@ type Options struct {
 	// SmallPage is the average size of pages, compressed, below which a column's
 	// pages are put together.
 	SmallPage int
+	// SmallFrame is the average size of bodies, uncompressed, from which on they may
+	// be put together without compressing them anew; 0 stands for never. Readers pay
+	// for each. Bodies that did not shrink when they were compressed may be of any size.
+	SmallFrame int
+	// FrameExcess is how many percent larger than what is compressed anew they may be.
+	FrameExcess int
 }
 
 // Recompression is which pages are compressed anew.
@@ -135,6 +143,9 @@ func Build(leaf page.Leaf, sources []Source, o Options) (*Built, error) {
 	}
 	b.small = averagePage(sources) < int64(o.SmallPage)
 	if err := b.mergeDictionaries(sources); err != nil {
+		return nil, err
+	}
+	if err := b.judgeFrames(sources); err != nil {
 		return nil, err
 	}
 	for i, s := range sources {

@@ -3,6 +3,7 @@ package column
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"compactor/pkg/rewrite/splice/dict"
 	"compactor/pkg/rewrite/splice/format"
@@ -141,6 +142,11 @@ func (b *builder) flush() error {
 	if p.count == 0 {
 		return nil
 	}
+	if len(p.sealed) > 0 {
+		if err := b.seal(); err != nil {
+			return err
+		}
+	}
 	rep, def := b.encodeLevels()
 	values := b.encodeValues()
 	d := done{
@@ -217,26 +223,28 @@ func (b *builder) encodeValues() []byte {
 }
 
 func (b *builder) finishV2(d *done, rep, def, values []byte) error {
-	var body []byte
+	p := &b.pending
+	parts := append([][]byte{rep, def}, p.sealed...)
 	if len(values) > 0 {
-		var err error
-		if body, err = b.encode(values); err != nil {
+		body, err := b.encode(values)
+		if err != nil {
 			return err
 		}
+		b.out.Counts.BytesMade += int64(len(body))
+		parts = append(parts, body)
 	}
-	d.uncompressed = len(rep) + len(def) + len(values)
-	h, err := header(format.DataPageV2, d.uncompressed, rep, def, body)
+	size := p.sealedBytes + len(values)
+	d.uncompressed = len(rep) + len(def) + size
+	h, err := header(format.DataPageV2, d.uncompressed, parts...)
 	if err != nil {
 		return err
 	}
-	p := &b.pending
 	h.DataV2 = &format.DataPageHeaderV2{
 		NumValues: int32(p.count), NumNulls: int32(p.nulls), NumRows: int32(p.rows), Encoding: p.encoding,
 		RepetitionLength: int32(len(rep)), DefinitionLength: int32(len(def)),
-		Raw: len(values) == 0, // not every codec knows how to read nothing
+		Raw: size == 0, // not every codec knows how to read nothing
 	}
-	d.head, d.body = h.Append(nil), [][]byte{rep, def, body}
-	b.out.Counts.BytesMade += int64(len(body))
+	d.head, d.body = h.Append(nil), parts
 
 	return nil
 }
@@ -252,20 +260,24 @@ func (b *builder) finishV1(d *done, rep, def, values []byte) error {
 		}
 	}
 	raw = append(raw, values...)
-	body, err := b.encode(raw)
-	if err != nil {
-		return err
+	parts := slices.Clone(b.pending.sealed) // of a column without levels
+	if len(parts) == 0 {
+		body, err := b.encode(raw)
+		if err != nil {
+			return err
+		}
+		b.out.Counts.BytesMade += int64(len(body))
+		parts = append(parts, body)
 	}
-	d.uncompressed = len(raw)
-	h, err := header(format.DataPage, d.uncompressed, body)
+	d.uncompressed = b.pending.sealedBytes + len(raw)
+	h, err := header(format.DataPage, d.uncompressed, parts...)
 	if err != nil {
 		return err
 	}
 	h.Data = &format.DataPageHeader{
 		NumValues: int32(b.pending.count), Encoding: b.pending.encoding, Definition: format.RLE, Repetition: format.RLE,
 	}
-	d.head, d.body = h.Append(nil), [][]byte{body}
-	b.out.Counts.BytesMade += int64(len(body))
+	d.head, d.body = h.Append(nil), parts
 
 	return nil
 }

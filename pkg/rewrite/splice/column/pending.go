@@ -27,16 +27,23 @@ type pending struct {
 	indices  []uint32 // for a page of indices, or of booleans
 	values   []byte   // for a PLAIN page
 	deltas   deltas   // for a page of deltas
-	count    int      // values, nulls included
-	rows     int
-	nulls    int
-	summary  stats.Summary
-	v1       bool // begins or ends within a row, which version 2 does not allow
+	// sealed are compressed values that come before the others, sealedBytes their
+	// size in PLAIN form.
+	sealed      [][]byte
+	sealedBytes int
+	count       int // values, nulls included
+	rows        int
+	nulls       int
+	summary     stats.Summary
+	v1          bool // begins or ends within a row, which version 2 does not allow
 }
 
 func (p *pending) reset() {
 	p.deltas.reset()
-	*p = pending{rep: p.rep[:0], def: p.def[:0], indices: p.indices[:0], values: p.values[:0], deltas: p.deltas}
+	clear(p.sealed) // they belong to the inputs
+	*p = pending{
+		rep: p.rep[:0], def: p.def[:0], indices: p.indices[:0], values: p.values[:0], deltas: p.deltas, sealed: p.sealed[:0],
+	}
 }
 
 // joint is what is needed to bring a page of indices in.
@@ -123,7 +130,8 @@ func (p *pending) spell(present uint32) {
 // open makes the pending page one of the given encoding with room for more.
 func (b *builder) open(e format.Encoding, begins bool) error {
 	p := &b.pending
-	full := len(p.values)+p.deltas.plain(b.leaf) >= b.opts.PageBytes || len(p.indices) >= indicesPerPage || p.count >= valuesPerPage
+	size := p.sealedBytes + len(p.values) + p.deltas.plain(b.leaf)
+	full := size >= b.opts.PageBytes || len(p.indices) >= indicesPerPage || p.count >= valuesPerPage
 	other := p.count > 0 && p.encoding != e
 	if other || (full && begins) {
 		p.v1 = p.v1 || !begins

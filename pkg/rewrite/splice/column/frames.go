@@ -1,0 +1,148 @@
+package column
+
+import (
+	"fmt"
+
+	"compactor/pkg/rewrite/splice/codec"
+	"compactor/pkg/rewrite/splice/format"
+	"compactor/pkg/rewrite/splice/page"
+	"compactor/pkg/rewrite/splice/stats"
+)
+
+const (
+	// frameSample is how much is compressed anew to tell what that would save, in
+	// bytes.
+	frameSample = 512 << 10
+	// framesStored is the size from which bodies did not shrink, in percent of what is
+	// in them: readers copy them and are done.
+	framesStored = 97
+)
+
+// compressed is the body of the values of a page, and their size in PLAIN form.
+type compressed struct {
+	body []byte
+	size int
+}
+
+// framed is the compressed values of a page that may be put behind those of
+// another without being decompressed. There are none where levels are compressed
+// too, or the size does not tell that there are as many values as there should be.
+func (b *builder) framed(s Source, p *page.Page) (c compressed, ok bool) {
+	if b.leaf.Width() == 0 || b.leaf.MaxRep > 0 || p.Encoding() != format.Plain || !codec.Joins(b.out.Codec) || !b.keepsBytes(s) {
+		return c, false
+	}
+	c = compressed{body: p.Body, size: int(p.Header.Uncompressed)}
+	if b.leaf.MaxDef > 0 {
+		d := p.Header.DataV2
+		if d == nil || !b.opts.V2 {
+			return c, false
+		}
+		levels := int(d.RepetitionLength) + int(d.DefinitionLength)
+		c.body, c.size = c.body[levels:], c.size-levels
+	}
+	raw := p.Header.DataV2 != nil && p.Header.DataV2.Raw
+
+	return c, !raw && c.size > 0 && codec.Whole(c.body, c.size)
+}
+
+// judgeFrames decides whether small pages are put together without decompressing
+// them, by the pages in the middle: not where it makes the chunk much larger, as
+// small bodies of data do that resemble each other.
+func (b *builder) judgeFrames(sources []Source) error {
+	if !b.small || b.opts.SmallFrame <= 0 {
+		return nil
+	}
+	sample, err := b.sampleFrames(sources[len(sources)/2:])
+	if err != nil || sample.count == 0 {
+		return err
+	}
+	plain := b.pending.values
+	b.pending.values = plain[:0]
+	if len(plain)/sample.count < b.opts.SmallFrame && sample.size*100 < len(plain)*framesStored {
+		return nil
+	}
+	if b.scratch, err = b.opts.Pool.Encode(b.out.Codec, b.scratch[:0], plain); err != nil {
+		return err //nolint:wrapcheck // says what it is
+	}
+	b.frames = sample.size*100 <= len(b.scratch)*(100+b.opts.FrameExcess)
+
+	return nil
+}
+
+// frameSum says what was sampled: bodies and their size.
+type frameSum struct{ count, size int }
+
+// sampleFrames leaves the contents of some bodies in the values of the pending page.
+func (b *builder) sampleFrames(sources []Source) (sum frameSum, err error) {
+	b.pending.values = b.pending.values[:0]
+	for _, s := range sources {
+		if s.Chunk == nil {
+			continue
+		}
+		for n := range s.Chunk.Pages {
+			if len(b.pending.values) >= frameSample {
+				return sum, nil
+			}
+			c, ok := b.framed(s, &s.Chunk.Pages[n])
+			if !ok || c.size > b.opts.PageBytes {
+				continue
+			}
+			values, err := b.opts.Pool.Decode(s.Chunk.Codec, b.buf, c.body, c.size)
+			if err != nil {
+				return sum, err //nolint:wrapcheck // says what it is
+			}
+			b.buf = values
+			b.pending.values = append(b.pending.values, values...)
+			sum.count++
+			sum.size += len(c.body)
+		}
+	}
+
+	return sum, nil
+}
+
+// append puts the compressed values of a page behind those before.
+func (b *builder) append(p *page.Page, c compressed, summary stats.Summary) error {
+	var parts page.Parts
+	if d := p.Header.DataV2; d != nil {
+		parts.Def = p.Body[:d.DefinitionLength]
+	}
+	present, err := b.take(p, parts, format.Plain)
+	if err != nil {
+		return err
+	}
+	if present*b.leaf.Width() != c.size {
+		return fmt.Errorf("%w: %d values take %d bytes of %d", page.ErrCorrupt, present, present*b.leaf.Width(), c.size)
+	}
+	if err := b.seal(); err != nil {
+		return err
+	}
+	pend := &b.pending
+	pend.sealed = append(pend.sealed, c.body)
+	pend.sealedBytes += c.size
+	b.nans.missed = b.nans.missed || present > 0
+	b.out.Counts.Coalesced++
+	b.out.Counts.BytesVerbatim += int64(len(c.body))
+	b.took(summary)
+
+	return nil
+}
+
+// seal compresses the values that the pending page has so far, so that compressed
+// ones may come behind them.
+func (b *builder) seal() error {
+	pend := &b.pending
+	if len(pend.values) == 0 {
+		return nil
+	}
+	body, err := b.encode(pend.values)
+	if err != nil {
+		return err
+	}
+	b.out.Counts.BytesMade += int64(len(body))
+	pend.sealed = append(pend.sealed, body)
+	pend.sealedBytes += len(pend.values)
+	pend.values = pend.values[:0]
+
+	return nil
+}
