@@ -53,6 +53,7 @@ func (w *world) random(t *testing.T, seed uint64) {
 	x.live()
 	var conditions []string
 	require.NoError(t, python.ask(t, fmt.Sprintf("result = probes(%q)", w.table(name)), &conditions))
+	conditions = slices.DeleteFunc(conditions, x.misleads)
 	before := inner.look(name, []reader{byDuckDB}, conditions...)
 	require.Len(t, before[0].rows, len(x.ids), "rows that DuckDB reads before anything is done")
 	flags := [][]string{{"--rewrite-all"}, {"--min-input-files", "2"}, {"--rewrite-all", "--target-file-size", "2KiB"}}
@@ -72,4 +73,20 @@ func (w *world) random(t *testing.T, seed uint64) {
 	}
 	slices.Sort(want)
 	assert.Equal(t, want, ids, "ids that PyIceberg reads")
+}
+
+// misleads reports whether a condition is on a column by whose months or days the
+// table is or was partitioned: DuckDB looks for times before 1970 in the wrong one.
+func (x *randomTable) misleads(condition string) bool {
+	for _, spec := range x.tbl.Metadata().PartitionSpecs() {
+		for _, part := range spec.Fields() {
+			name, ok := x.tbl.Schema().FindColumnName(part.SourceIDs[0])
+			transform := part.Transform.String()
+			if ok && (transform == "month" || transform == "day") && strings.HasPrefix(condition, strconv.Quote(name)) {
+				return true
+			}
+		}
+	}
+
+	return false
 }
