@@ -47,7 +47,7 @@ func (n encodedNode) Encoding() encoding.Encoding {
 		return &parquet.DeltaLengthByteArray
 	case n.name == "delta" && kind == parquet.Boolean:
 		return &parquet.RLE
-	case n.name == "deltabytes" && kind == parquet.ByteArray:
+	case n.name == "deltabytes" && kind == parquet.ByteArray, n.name == "prefixed" && kind == parquet.FixedLenByteArray:
 		return &parquet.DeltaByteArray
 	case n.name == "split" && (kind == parquet.Float || kind == parquet.Double):
 		return &parquet.ByteStreamSplit

@@ -184,6 +184,9 @@ func readContents(tbl *table.Table, f File, footer *metadata.FileMetaData, keys 
 	if out.instants, err = instantsOf(tbl, footer, stored); err != nil {
 		return out, err
 	}
+	if out.prefixed, err = prefixedOf(tbl, footer, stored); err != nil {
+		return out, err
+	}
 	if err := stored.readable(tbl, out.instants); err != nil {
 		return out, err
 	}

@@ -69,6 +69,13 @@ func keyFormsOf(tbl *table.Table, storage iceio.IO, path string) (map[int]arrow.
 		return nil, err
 	}
 	stored, err := readFileSchema(tbl, footer)
+	if err != nil {
+		return nil, err
+	}
+	prefixed, err := prefixedOf(tbl, footer, stored)
+	for _, i := range prefixed {
+		stored.forms[stored.leaves[i]] = arrow.Null // deletes are not converted: no form is the same
+	}
 
 	return stored.forms, err
 }

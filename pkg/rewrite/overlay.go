@@ -20,15 +20,15 @@ import (
 // footerEnd is the length of the footer and the mark behind it.
 const footerEnd = 8
 
-// converted is the table with the files that have instants as iceberg-go can
-// read them. Rows, their order and the file's name stay, so deletes apply as
+// converted is the table with the files that have instants, or columns in an
+// encoding that the Parquet library does not know, as iceberg-go can read them. Rows, their order and the file's name stay, so deletes apply as
 // before. A file is converted each time it is opened; what was converted is in a
 // temporary file in dir.
 func converted(tbl *table.Table, files []File, dir string) *table.Table {
-	byPath := make(map[string][]instants)
+	byPath := make(map[string]contents)
 	for _, f := range files {
-		if f.shape != nil && len(f.shape.instants) > 0 {
-			byPath[f.Data.FilePath()] = f.shape.instants
+		if f.shape != nil && f.shape.overlaid() {
+			byPath[f.Data.FilePath()] = f.shape.contents
 		}
 	}
 	if len(byPath) == 0 {
@@ -49,15 +49,18 @@ func converted(tbl *table.Table, files []File, dir string) *table.Table {
 // overlays is storage in which some files have columns of another form.
 type overlays struct {
 	iceio.IO
-	columns map[string][]instants
+	columns map[string]contents
 	dir     string
 }
+
+// overlaid reports whether there are columns to be converted.
+func (c contents) overlaid() bool { return len(c.instants)+len(c.prefixed) > 0 }
 
 // Open implements iceio.IO.
 func (o overlays) Open(name string) (iceio.File, error) {
 	in, err := o.IO.Open(name)
 	columns := o.columns[name]
-	if err != nil || len(columns) == 0 {
+	if err != nil || !columns.overlaid() {
 		return in, err //nolint:wrapcheck // a transparent decorator
 	}
 	var out *overlay
@@ -67,7 +70,7 @@ func (o overlays) Open(name string) (iceio.File, error) {
 		return err
 	})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("convert timestamps: %w", err), in.Close())
+		return nil, errors.Join(fmt.Errorf("convert columns: %w", err), in.Close())
 	}
 
 	return out, nil
@@ -84,12 +87,12 @@ type overlay struct {
 var _ iceio.File = (*overlay)(nil)
 
 // newOverlay takes over its file unless it fails.
-func newOverlay(in iceio.File, columns []instants, dir string) (_ *overlay, err error) {
+func newOverlay(in iceio.File, columns contents, dir string) (_ *overlay, err error) {
 	size, footer, err := readFooter(in)
 	if err != nil {
 		return nil, err
 	}
-	spill, err := os.CreateTemp(dir, "compactor-instants-*")
+	spill, err := os.CreateTemp(dir, "compactor-columns-*")
 	if err != nil {
 		return nil, fmt.Errorf("create file for converted columns: %w", err)
 	}
@@ -108,12 +111,9 @@ func newOverlay(in iceio.File, columns []instants, dir string) (_ *overlay, err 
 	if err != nil {
 		return nil, fmt.Errorf("open file: %w", err)
 	}
-	if err := convertColumns(pf, footer, columns, size, openEnd{spill}); err != nil {
-		return nil, err
-	}
-	middle, err := spill.Seek(0, io.SeekEnd)
+	middle, err := convertAll(pf, footer, columns, plainer{in: in, end: size, to: spill})
 	if err != nil {
-		return nil, fmt.Errorf("find end of converted columns: %w", err)
+		return nil, err
 	}
 	end := footer.Append(nil)
 	end = binary.LittleEndian.AppendUint32(end, uint32(len(end)))
@@ -123,7 +123,28 @@ func newOverlay(in iceio.File, columns []instants, dir string) (_ *overlay, err 
 	whole := size + middle + int64(len(end)) + 4
 	out := &overlay{File: in, SectionReader: io.NewSectionReader(joined{in, spill, size}, 0, whole), spill: spill}
 
-	return out, sameColumns(pf, out, columns)
+	return out, sameColumns(pf, out, columns.instants)
+}
+
+// convertAll writes the columns anew, behind the file, and returns how many bytes
+// they take.
+func convertAll(pf *file.Reader, footer *format.FileMetaData, columns contents, p plainer) (int64, error) {
+	size := p.end
+	if len(columns.instants) > 0 {
+		if err := convertColumns(pf, footer, columns.instants, size, openEnd{p.to}); err != nil {
+			return 0, err
+		}
+	}
+	middle, err := p.to.Seek(0, io.SeekEnd)
+	if err != nil {
+		return 0, fmt.Errorf("find end of converted columns: %w", err)
+	}
+	p.at = size + middle
+	if err := plainColumns(&p, footer, columns.prefixed, pf.MetaData().Schema); err != nil {
+		return 0, err
+	}
+
+	return p.at - size, nil
 }
 
 // sameColumns makes sure that the columns that were not converted are described
@@ -138,9 +159,11 @@ func sameColumns(before *file.Reader, o *overlay, columns []instants) error {
 		if slices.ContainsFunc(columns, func(c instants) bool { return c.column == i }) {
 			continue
 		}
-		if !a.LogicalType().Equals(b.LogicalType()) || a.PhysicalType() != b.PhysicalType() || a.TypeLength() != b.TypeLength() || a.Path() != b.Path() ||
+		// Some writers give numbers a length too.
+		length := a.PhysicalType() != parquet.Types.FixedLenByteArray || a.TypeLength() == b.TypeLength()
+		if !a.LogicalType().Equals(b.LogicalType()) || a.PhysicalType() != b.PhysicalType() || !length || a.Path() != b.Path() ||
 			a.MaxDefinitionLevel() != b.MaxDefinitionLevel() || a.MaxRepetitionLevel() != b.MaxRepetitionLevel() {
-			return fmt.Errorf("%w: column %s has a type that is not known beside timestamps that have to be converted", ErrRefused, a.Path())
+			return fmt.Errorf("%w: column %s has a type that is not known beside columns that have to be converted", ErrRefused, a.Path())
 		}
 	}
 

@@ -40,6 +40,7 @@ type fileShape struct {
 type contents struct {
 	constants []constant // columns that the file does not store
 	instants  []instants // timestamps that it stores in another form
+	prefixed  []int      // columns, among the leaves, in an encoding that has to be undone
 }
 
 // measure reads the footer and the dictionaries.
@@ -85,7 +86,7 @@ func measureColumn(group *file.RowGroupReader, column int, chunk *metadata.Colum
 			width += int64(group.MetaData().Schema.Column(column).TypeLength())
 		}
 
-		return values * width, 0, nil
+		return values * width, prefixedBytes(chunk.Type(), chunk.Encodings(), chunk.TotalCompressedSize()), nil
 	}
 	decoded = chunk.TotalUncompressedSize() + offsetWidth*values
 	for _, encoding := range chunk.Encodings() {

@@ -36,6 +36,8 @@ func orderedRows(t *testing.T, tbl *table.Table, files []iceberg.DataFile, linea
 	for _, df := range files {
 		in = append(in, File{Data: df})
 	}
+	in, err := inspectAll(t.Context(), tbl, in, New(Options{}).inspectionMemory)
+	require.NoError(t, err)
 	o := readOptions{batchRows: 1000, batchBytes: 8 << 20, lineage: lineage}
 	require.NoError(t, eachBatch(t.Context(), tbl, in, o, func(rec arrow.RecordBatch) { rows = append(rows, recordRows(rec)...) }))
 

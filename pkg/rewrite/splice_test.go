@@ -63,6 +63,8 @@ func inOrder(t *testing.T, tbl *table.Table, files []iceberg.DataFile) checksum 
 	for _, df := range files {
 		in = append(in, File{Data: df})
 	}
+	in, err := inspectAll(t.Context(), tbl, in, New(Options{}).inspectionMemory)
+	require.NoError(t, err)
 	sum := checksum{ordered: true}
 	require.NoError(t, eachBatch(t.Context(), tbl, in, readOptions{batchRows: 1000, batchBytes: 8 << 20},
 		func(rec arrow.RecordBatch) { sum.addBatch(rec) }))

@@ -21,7 +21,7 @@ def encoding(name, physical):
         return "DELTA_LENGTH_BYTE_ARRAY"
     if name == "delta" and physical == "BOOLEAN":
         return "RLE"
-    if name == "deltabytes" and physical == "BYTE_ARRAY":
+    if name == "deltabytes" and physical in ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"):
         return "DELTA_BYTE_ARRAY"
     if name == "split" and (number or physical in ("FLOAT", "DOUBLE", "FIXED_LEN_BYTE_ARRAY")):
         return "BYTE_STREAM_SPLIT"

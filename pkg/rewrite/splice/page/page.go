@@ -37,6 +37,7 @@ const (
 	RuleLevels refuse.Rule = "levels in a deprecated encoding"
 	RulePages  refuse.Rule = "page of an unknown kind"
 	RuleValues refuse.Rule = "values in an unknown encoding"
+	RuleDecode refuse.Rule = "values to be decoded are in an encoding that is only moved"
 	RuleLarge  refuse.Rule = "page too large"
 )
 

@@ -113,6 +113,9 @@ func (j *Job) encode(out *bytes.Buffer, open func() (*file.Reader, error), rowGr
 	if rowGroup >= pf.NumRowGroups() || column >= pf.RowGroup(rowGroup).NumColumns() {
 		return 0, fmt.Errorf("%w: no column %d in row group %d", ErrCorrupt, column, rowGroup)
 	}
+	if err := stats.Decodable(pf, rowGroup, column); err != nil {
+		return 0, err //nolint:wrapcheck // says what it is
+	}
 	reader, err := pf.RowGroup(rowGroup).Column(column)
 	if err != nil {
 		return 0, fmt.Errorf("%w: open: %w", ErrCorrupt, err)

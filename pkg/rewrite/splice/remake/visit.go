@@ -12,6 +12,7 @@ import (
 
 	"compactor/pkg/rewrite/splice/format"
 	"compactor/pkg/rewrite/splice/page"
+	"compactor/pkg/rewrite/splice/stats"
 )
 
 const magic = "PAR1"
@@ -28,6 +29,9 @@ func Values(chunk []byte, meta *format.ColumnMetaData, leaf page.Leaf, see func(
 	pf, err := file.NewParquetReader(bytes.NewReader(around(chunk, meta, leaf)))
 	if err != nil {
 		return fmt.Errorf("%w: open chunk: %w", ErrCorrupt, err)
+	}
+	if err := stats.Decodable(pf, 0, 0); err != nil {
+		return err //nolint:wrapcheck // says what it is
 	}
 	reader, err := pf.RowGroup(0).Column(0)
 	if err != nil {

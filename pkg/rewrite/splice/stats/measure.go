@@ -3,11 +3,15 @@ package stats
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/file"
 	"github.com/apache/arrow-go/v18/parquet/metadata"
+
+	"compactor/pkg/rewrite/splice/page"
+	"compactor/pkg/rewrite/splice/refuse"
 )
 
 // measureBatch is how many values are decoded at once.
@@ -28,6 +32,9 @@ func Measure(src parquet.ReaderAtSeeker, rowGroup, column int) (s Summary, err e
 	}
 	if rowGroup >= pf.NumRowGroups() || column >= pf.RowGroup(rowGroup).NumColumns() {
 		return s, fmt.Errorf("open column %d: not in row group %d", column, rowGroup)
+	}
+	if err := Decodable(pf, rowGroup, column); err != nil {
+		return s, err
 	}
 	reader, err := pf.RowGroup(rowGroup).Column(column)
 	if err != nil {
@@ -86,6 +93,20 @@ func each[T any](r file.ColumnChunkReader, read func(int64, []T, []int16, []int1
 	}
 	if err := r.Err(); err != nil {
 		return fmt.Errorf("read values: %w", err)
+	}
+
+	return nil
+}
+
+// Decodable refuses a chunk in the one encoding of the format that the Parquet
+// library does not know: DELTA_BYTE_ARRAY of values of a fixed length.
+func Decodable(pf *file.Reader, rowGroup, column int) error {
+	chunk, err := pf.MetaData().RowGroup(rowGroup).ColumnChunk(column)
+	if err != nil {
+		return fmt.Errorf("read metadata of column %d: %w", column, err)
+	}
+	if chunk.Type() == parquet.Types.FixedLenByteArray && slices.Contains(chunk.Encodings(), parquet.Encodings.DeltaByteArray) {
+		return &refuse.Error{Rule: page.RuleDecode, Detail: fmt.Sprintf("column %d", column)}
 	}
 
 	return nil
