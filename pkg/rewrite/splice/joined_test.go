@@ -1,8 +1,12 @@
 package splice
 
 import (
+	"bytes"
+	"fmt"
 	"testing"
 
+	"github.com/apache/iceberg-go"
+	"github.com/parquet-go/parquet-go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -12,9 +16,9 @@ import (
 )
 
 // dataPages counts the data pages of a file by encoding.
-func dataPages(t *testing.T, raw []byte) map[format.Encoding]int {
+func dataPages(t *testing.T, sc *iceberg.Schema, raw []byte) map[format.Encoding]int {
 	t.Helper()
-	f, err := OpenBytes(raw, fuzzSchema(), nil)
+	f, err := OpenBytes(raw, sc, nil)
 	require.NoError(t, err)
 	out := make(map[format.Encoding]int)
 	for _, g := range f.Footer.RowGroups {
@@ -47,7 +51,7 @@ func TestTinyPagesOfDeltasBecomeOne(t *testing.T) {
 				o.V2 = version == "v2"
 				out, w, err := join(fuzzSchema(), Options{Column: o}, files...)
 				require.NoError(t, err)
-				assert.Equal(t, want, dataPages(t, out), "%s %s", version, nulls)
+				assert.Equal(t, want, dataPages(t, fuzzSchema(), out), "%s %s", version, nulls)
 				assert.Zero(t, w.Counts().Verbatim)
 				assert.GreaterOrEqual(t, w.Counts().Coalesced, int64(80))
 				sameValues(t, out, files...)
@@ -67,7 +71,7 @@ func TestJoinedPagesHaveNoMoreThanAPageOfValues(t *testing.T) {
 		out, _, err := join(fuzzSchema(), Options{Column: o}, files...)
 		require.NoError(t, err)
 		sameValues(t, out, files...)
-		pages := dataPages(t, out)
+		pages := dataPages(t, fuzzSchema(), out)
 		if name == "delta" {
 			assert.Equal(t, 4, pages[format.DeltaBinaryPacked])
 			assert.InDelta(t, 8, pages[format.DeltaLengthByteArray], 4)
@@ -75,4 +79,31 @@ func TestJoinedPagesHaveNoMoreThanAPageOfValues(t *testing.T) {
 			assert.InDelta(t, 8, pages[format.DeltaByteArray], 4)
 		}
 	}
+}
+
+// fixed is a row of a value of a fixed length, as a difference from the one before.
+type fixed struct {
+	Value [5]byte `parquet:"value,delta,id(1)"`
+}
+
+func TestTinyPagesOfDifferencesOfFixedLengthBecomeOne(t *testing.T) {
+	sc := iceberg.NewSchema(0, iceberg.NestedField{ID: 1, Name: "value", Type: iceberg.FixedTypeOf(5)})
+	var files [][]byte
+	var want []fixed
+	for i := range 4 {
+		var rows []fixed
+		for n := range 30 {
+			rows = append(rows, fixed{[5]byte([]byte(fmt.Sprintf("%d-%03d", i, n/3)))})
+		}
+		var raw bytes.Buffer
+		require.NoError(t, parquet.Write(&raw, rows, parquet.DataPageStatistics(true)))
+		files, want = append(files, raw.Bytes()), append(want, rows...)
+	}
+	out, w, err := join(sc, Options{Column: columnOptions()}, files...)
+	require.NoError(t, err)
+	assert.Equal(t, map[format.Encoding]int{format.DeltaByteArray: 1}, dataPages(t, sc, out))
+	assert.EqualValues(t, 4, w.Counts().Coalesced)
+	got, err := parquet.Read[fixed](bytes.NewReader(out), int64(len(out)))
+	require.NoError(t, err)
+	assert.Equal(t, want, got)
 }

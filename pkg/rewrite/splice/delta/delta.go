@@ -23,6 +23,8 @@ const (
 	miniBlocks  = 4
 	miniValues  = blockValues / miniBlocks
 
+	widest = 64 // bits of a difference
+
 	// largestBlock is the number of values from which a block is refused. No writer
 	// is near it; it keeps sums of bits far from where integers overflow.
 	largestBlock = 1 << 20
@@ -114,7 +116,9 @@ func (h header) blocks(out []int64, b []byte, size Bits) ([]byte, error) {
 			if len(part) == 0 {
 				break
 			}
-			if uint(width) > uint(size) || (len(part)*int(width)+7)/8 > len(b) {
+			// DuckDB takes the differences of 32-bit integers with 64 bits. They may need
+			// 33, and come to the same once sums wrap.
+			if width > widest || (len(part)*int(width)+7)/8 > len(b) {
 				return nil, fmt.Errorf("%w: %d values of %d bits in %d bytes", ErrCorrupt, len(part), width, len(b))
 			}
 			unpack(part, b, uint(width))
