@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/bits"
+	"slices"
 
 	"compactor/pkg/rewrite/splice/dict"
 	"compactor/pkg/rewrite/splice/format"
@@ -179,11 +180,14 @@ func (b *builder) remap(s Source, p *page.Page, j joint) error {
 	if err := b.readIndices(parts.Values, present); err != nil {
 		return err
 	}
-	for _, i := range b.indices {
+	at := len(b.pending.indices)
+	b.pending.indices = slices.Grow(b.pending.indices, len(b.indices))[:at+len(b.indices)]
+	renamed := b.pending.indices[at:]
+	for n, i := range b.indices {
 		if int(i) >= len(j.remap) {
 			return fmt.Errorf("%w: index %d of %d values", dict.ErrCorrupt, i, len(j.remap))
 		}
-		b.pending.indices = append(b.pending.indices, j.remap[i])
+		renamed[n] = j.remap[i]
 	}
 	b.sawIndices(b.pending.indices[len(b.pending.indices)-present:])
 	b.out.Counts.Remapped++

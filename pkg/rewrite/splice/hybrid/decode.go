@@ -98,12 +98,8 @@ func unpack(dst []uint32, b []byte, width uint, n int) []uint32 {
 	dst = grow(dst, n)
 	out := dst[at:]
 	mask := uint64(1)<<width - 1
-	bit, i := 0, 0
-	// A load of eight bytes holds a value of up to 32 bits at any bit offset.
-	for ; i < n && bit>>3+8 <= len(b); i++ {
-		out[i] = uint32(binary.LittleEndian.Uint64(b[bit>>3:]) >> (uint(bit) & 7) & mask)
-		bit += int(width)
-	}
+	i := unpackGroups(out, b, width)
+	bit := i * int(width)
 	for ; i < n; i++ {
 		var tail [8]byte
 		copy(tail[:], b[bit>>3:])
@@ -112,6 +108,48 @@ func unpack(dst []uint32, b []byte, width uint, n int) []uint32 {
 	}
 
 	return dst
+}
+
+// unpackGroups fills out in groups of values that a load of eight bytes holds at
+// any bit offset, as far as there are eight bytes to load, and returns how many
+// values it has.
+func unpackGroups(out []uint32, b []byte, width uint) (n int) {
+	mask := uint64(1)<<width - 1
+	step := width & 31 // lets the compiler leave the test of shifts out
+	bit := 0
+	load := func() uint64 { return binary.LittleEndian.Uint64(b[bit>>3:]) >> (uint(bit) & 7) }
+	switch {
+	case width <= 8: // a group begins with a byte
+		for ; n+8 <= len(out) && bit>>3+8 <= len(b); n += 8 {
+			w, o := load(), (*[8]uint32)(out[n:])
+			for k := range o {
+				o[k] = uint32(w & mask)
+				w >>= step
+			}
+			bit += 8 * int(width)
+		}
+	case width <= 16: // or in the middle of one
+		for ; n+4 <= len(out) && bit>>3+8 <= len(b); n += 4 {
+			w, o := load(), (*[4]uint32)(out[n:])
+			o[0], o[1] = uint32(w&mask), uint32(w>>step&mask)
+			w >>= 2 * step
+			o[2], o[3] = uint32(w&mask), uint32(w>>step&mask)
+			bit += 4 * int(width)
+		}
+	case width <= 29: // or at an even bit
+		for ; n+2 <= len(out) && bit>>3+8 <= len(b); n += 2 {
+			w, o := load(), (*[2]uint32)(out[n:])
+			o[0], o[1] = uint32(w&mask), uint32(w>>step&mask)
+			bit += 2 * int(width)
+		}
+	default:
+		for ; n < len(out) && bit>>3+8 <= len(b); n++ {
+			out[n] = uint32(load() & mask)
+			bit += int(width)
+		}
+	}
+
+	return n
 }
 
 func appendRun(dst []uint32, v uint32, n int) []uint32 {

@@ -1,6 +1,9 @@
 package hybrid
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 const (
 	// shortestRun is the number of equal values from which a run is shorter than
@@ -76,22 +79,24 @@ func packedEnd(values []uint32, i int) int {
 
 // pack appends values and fills the last group of eight with zeros.
 func pack(dst []byte, values []uint32, width uint) []byte {
-	size := len(dst) + (len(values)+7)/8*int(width)
+	const word = 4
+	size := (len(values) + 7) / 8 * int(width)
+	at := len(dst)
+	dst = slices.Grow(dst, size+2*word)
+	out := dst[at : at+size+2*word]
 	var acc uint64
 	var have uint
 	for _, v := range values {
-		acc |= uint64(v) << have
-		have += width
-		if have >= 32 {
-			dst = binary.LittleEndian.AppendUint32(dst, uint32(acc))
-			acc >>= 32
-			have -= 32
+		acc |= uint64(v) << (have & 31)
+		if have += width; have >= 8*word {
+			binary.LittleEndian.PutUint32(out, uint32(acc))
+			out = out[word:]
+			acc >>= 8 * word
+			have -= 8 * word
 		}
 	}
-	for len(dst) < size {
-		dst = append(dst, byte(acc))
-		acc >>= 8
-	}
+	clear(out) // the padding
+	binary.LittleEndian.PutUint64(out, acc)
 
-	return dst[:size]
+	return dst[:at+size]
 }

@@ -121,3 +121,22 @@ func TestConstantKnowsALongEnoughRunOfTheValue(t *testing.T) {
 	assert.False(t, Constant(Encode(nil, []uint32{3, 1, 3}, 2), 2, 3, 3), "packed")
 	assert.False(t, Constant(nil, 2, 1, 3))
 }
+
+func TestPaddingIsZeroWhateverWasInTheMemory(t *testing.T) {
+	for width := uint(1); width <= MaxWidth; width++ {
+		for n := 1; n < 8; n++ {
+			dirty := make([]byte, 256)
+			for i := range dirty {
+				dirty[i] = 0xff
+			}
+			values := make([]uint32, n)
+			for i := range values {
+				values[i] = uint32(i % 2)
+			}
+			assert.Equal(t, Encode(nil, values, width), Encode(dirty[:0], values, width), "width %d, %d values", width, n)
+			all, err := Decode(nil, Encode(dirty[:0], values, width), width, 8)
+			require.NoError(t, err)
+			assert.Equal(t, make([]uint32, 8-n), all[n:], "width %d, %d values", width, n)
+		}
+	}
+}
