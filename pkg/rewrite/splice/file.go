@@ -187,6 +187,9 @@ func (f *File) check() error {
 				return fmt.Errorf("%w: column %d is of two types", ErrCorrupt, c.Source)
 			}
 		}
+		if err := f.checkPrefixes(g); err != nil {
+			return err
+		}
 	}
 	if rows != f.Footer.NumRows {
 		return fmt.Errorf("%w: %d rows in row groups, %d in the footer", ErrCorrupt, rows, f.Footer.NumRows)
