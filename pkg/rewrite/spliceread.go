@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"compactor/pkg/rewrite/splice"
+	"compactor/pkg/rewrite/splice/layout"
 	"compactor/pkg/rewrite/splice/refuse"
 )
 
@@ -46,16 +47,15 @@ type spliceInput struct {
 // them, as far as its budget of bytes goes.
 type spliceReader struct {
 	storage iceio.IO
-	schema  *iceberg.Schema
-	names   iceberg.NameMapping
+	fields  *layout.Finder
 	budget  int64
 	held    *semaphore.Weighted
 	guard   func(splice.Unit, iceberg.DataFile) error
 	deleted deletedRows
 }
 
-func newSpliceReader(storage iceio.IO, sc *iceberg.Schema, budget int64) *spliceReader {
-	return &spliceReader{storage: storage, schema: sc, budget: budget, held: semaphore.NewWeighted(budget)}
+func newSpliceReader(storage iceio.IO, fields *layout.Finder, budget int64) *spliceReader {
+	return &spliceReader{storage: storage, fields: fields, budget: budget, held: semaphore.NewWeighted(budget)}
 }
 
 // fetched is a file that is being fetched, or an error.
@@ -255,7 +255,7 @@ func (r *spliceReader) openInput(i *spliceInput, size int64) (*splice.File, erro
 		return nil, fmt.Errorf("rewind file: %w", err)
 	}
 	if size > spliceWhole {
-		return splice.OpenFile(i.source, size, r.schema, r.names) //nolint:wrapcheck // wrapped by the caller
+		return splice.OpenFile(i.source, size, r.fields) //nolint:wrapcheck // wrapped by the caller
 	}
 	raw := make([]byte, size)
 	if _, err := io.ReadFull(i.source, raw); err != nil {
@@ -265,7 +265,7 @@ func (r *spliceReader) openInput(i *spliceInput, size int64) (*splice.File, erro
 		return nil, err
 	}
 
-	return splice.OpenBytes(raw, r.schema, r.names) //nolint:wrapcheck // wrapped by the caller
+	return splice.OpenBytes(raw, r.fields) //nolint:wrapcheck // wrapped by the caller
 }
 
 func (i *spliceInput) close() error {

@@ -133,8 +133,8 @@ func (s *spliceRun) prepare(ctx context.Context) error {
 	props := s.out.Properties()
 	s.rowGroup = min(s.rowGroup, int64(props.GetInt(table.ParquetRowGroupSizeBytesKey, table.ParquetRowGroupSizeBytesDefault)))
 	s.rowLimit = int64(props.GetInt(table.ParquetRowGroupLimitKey, table.ParquetRowGroupLimitDefault))
-	s.reader = newSpliceReader(storage, s.schema, 2*s.rowGroup+spliceSlack)
-	s.reader.guard, s.reader.names = s.check, s.tbl.Metadata().NameMapping()
+	s.reader = newSpliceReader(storage, &layout.Finder{Schema: s.schema, Names: s.tbl.Metadata().NameMapping()}, 2*s.rowGroup+spliceSlack)
+	s.reader.guard = s.check
 	if s.reader.deleted, err = readDeletedRows(storage, s.group.Files); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"compactor/pkg/rewrite/rewritetest"
 	"compactor/pkg/rewrite/splice/format"
+	"compactor/pkg/rewrite/splice/layout"
 	"compactor/pkg/rewrite/splice/page"
 )
 
@@ -64,7 +65,7 @@ func TestWrongChecksumIsFound(t *testing.T) {
 	raw := sample(t, rewritetest.Cell{Version: "v2", Encoding: "plain", Codec: "none"}, 1)
 	raw, _, err := join(fuzzSchema(), Options{Column: o}, raw, raw) // pages that were made have checksums
 	require.NoError(t, err)
-	f, err := OpenBytes(raw, fuzzSchema(), nil)
+	f, err := OpenBytes(raw, &layout.Finder{Schema: fuzzSchema()})
 	require.NoError(t, err)
 	m := f.Footer.RowGroups[0].Columns[0].Meta
 	h, n, err := format.ReadPageHeader(raw[m.DataPageOffset:])
@@ -81,9 +82,9 @@ func TestWrongChecksumIsFound(t *testing.T) {
 func TestFileThatIsCutAnywhereIsAnError(t *testing.T) {
 	raw := sample(t, rewritetest.Cell{Version: "v1", Encoding: "dictionary", Codec: "snappy", Nulls: "some"}, 1)
 	for n := 0; n < len(raw); n += 1 + n/50 {
-		_, err := OpenBytes(raw[:n:n], fuzzSchema(), nil)
+		_, err := OpenBytes(raw[:n:n], &layout.Finder{Schema: fuzzSchema()})
 		require.Error(t, err, "%d bytes", n)
 	}
-	_, err := OpenBytes(append(bytes.Clone(raw[:len(raw)-4]), "PARE"...), fuzzSchema(), nil)
+	_, err := OpenBytes(append(bytes.Clone(raw[:len(raw)-4]), "PARE"...), &layout.Finder{Schema: fuzzSchema()})
 	require.ErrorContains(t, err, string(RuleEncrypted))
 }

@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/apache/arrow-go/v18/parquet/metadata"
-	"github.com/apache/iceberg-go"
 
 	"compactor/pkg/rewrite/splice/codec"
 	"compactor/pkg/rewrite/splice/format"
@@ -55,16 +54,16 @@ type File struct {
 
 // OpenBytes is OpenFile for a file in memory. Its units are parts of raw, which
 // must not change.
-func OpenBytes(raw []byte, sc *iceberg.Schema, names iceberg.NameMapping) (*File, error) {
-	return open(&File{whole: raw, size: int64(len(raw))}, sc, names)
+func OpenBytes(raw []byte, fields *layout.Finder) (*File, error) {
+	return open(&File{whole: raw, size: int64(len(raw))}, fields)
 }
 
-// OpenFile reads the footer and finds the table's fields in the file. names, nil
-// for none, are for files without field ids. The error is a refusal, wraps
-// ErrCorrupt or that of a part, or comes from the source. The source has to stay
-// open until the last unit is loaded; whoever opened it closes it.
-func OpenFile(src io.ReaderAt, size int64, sc *iceberg.Schema, names iceberg.NameMapping) (*File, error) {
-	f, err := open(&File{src: src, size: size}, sc, names)
+// OpenFile reads the footer and finds the table's fields in the file. The error is
+// a refusal, wraps ErrCorrupt or that of a part, or comes from the source. The
+// source has to stay open until the last unit is loaded; whoever opened it closes
+// it.
+func OpenFile(src io.ReaderAt, size int64, fields *layout.Finder) (*File, error) {
+	f, err := open(&File{src: src, size: size}, fields)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +71,7 @@ func OpenFile(src io.ReaderAt, size int64, sc *iceberg.Schema, names iceberg.Nam
 	return f, f.keepTail()
 }
 
-func open(f *File, sc *iceberg.Schema, names iceberg.NameMapping) (*File, error) {
+func open(f *File, fields *layout.Finder) (*File, error) {
 	raw, err := f.readFooter()
 	if err != nil {
 		return nil, err
@@ -84,15 +83,9 @@ func open(f *File, sc *iceberg.Schema, names iceberg.NameMapping) (*File, error)
 	if f.Footer.Encrypted {
 		return nil, &refuse.Error{Rule: RuleEncrypted}
 	}
-	if names != nil {
-		if err := layout.Identify(f.Footer, names); err != nil {
-			return nil, err //nolint:wrapcheck // says what it is
-		}
-	}
-	if f.Layout, err = layout.Of(sc, f.Footer); err != nil {
+	if f.Layout, err = fields.Of(f.Footer); err != nil {
 		return nil, err //nolint:wrapcheck // says what it is
 	}
-
 	if err := f.check(); err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/apache/iceberg-go"
 
 	"compactor/pkg/rewrite/rewritetest"
+	"compactor/pkg/rewrite/splice/layout"
 )
 
 // fuzzSchema is small, so that a run takes little time.
@@ -26,7 +27,7 @@ func FuzzFile(f *testing.F) {
 	sc := fuzzSchema()
 	seed(f, sc)
 	f.Fuzz(func(t *testing.T, raw []byte, small bool) {
-		in, err := OpenFile(bytes.NewReader(raw), int64(len(raw)), sc, nil)
+		in, err := OpenFile(bytes.NewReader(raw), int64(len(raw)), &layout.Finder{Schema: sc})
 		if err != nil || in.Footer.NumRows > 1<<16 {
 			return
 		}
@@ -39,7 +40,7 @@ func FuzzFile(f *testing.F) {
 		if err != nil {
 			return
 		}
-		got, err := OpenFile(bytes.NewReader(out), int64(len(out)), sc, nil)
+		got, err := OpenFile(bytes.NewReader(out), int64(len(out)), &layout.Finder{Schema: sc})
 		if err != nil {
 			t.Fatalf("the output: %v", err)
 		}
@@ -76,7 +77,7 @@ func FuzzDecoded(f *testing.F) {
 		iceberg.NestedField{ID: 6, Name: "more", Type: iceberg.PrimitiveTypes.Int64, InitialDefault: int64(7)})...)
 	seed(f, sc)
 	f.Fuzz(func(t *testing.T, raw []byte, without bool) {
-		in, err := OpenFile(bytes.NewReader(raw), int64(len(raw)), more, nil)
+		in, err := OpenFile(bytes.NewReader(raw), int64(len(raw)), &layout.Finder{Schema: more})
 		if err != nil || in.Footer.NumRows > 1<<16 {
 			return
 		}
@@ -107,7 +108,7 @@ func FuzzDecoded(f *testing.F) {
 		if _, err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
-		got, err := OpenFile(bytes.NewReader(out.Bytes()), int64(out.Len()), more, nil)
+		got, err := OpenFile(bytes.NewReader(out.Bytes()), int64(out.Len()), &layout.Finder{Schema: more})
 		if err != nil {
 			t.Fatalf("the output: %v", err)
 		}

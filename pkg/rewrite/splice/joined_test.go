@@ -12,13 +12,14 @@ import (
 
 	"compactor/pkg/rewrite/rewritetest"
 	"compactor/pkg/rewrite/splice/format"
+	"compactor/pkg/rewrite/splice/layout"
 	"compactor/pkg/rewrite/splice/page"
 )
 
 // dataPages counts the data pages of a file by encoding.
 func dataPages(t *testing.T, sc *iceberg.Schema, raw []byte) map[format.Encoding]int {
 	t.Helper()
-	f, err := OpenBytes(raw, sc, nil)
+	f, err := OpenBytes(raw, &layout.Finder{Schema: sc})
 	require.NoError(t, err)
 	out := make(map[format.Encoding]int)
 	for _, g := range f.Footer.RowGroups {

@@ -14,6 +14,8 @@ import (
 	"github.com/apache/iceberg-go/table"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"compactor/pkg/rewrite/splice/layout"
 )
 
 // lineageFile has rows of which some say their id and sequence number.
@@ -48,7 +50,7 @@ func TestRowsThatDoNotSayTheirIdInheritIt(t *testing.T) {
 			`{"id":4,"row":null,"seq":3},{"id":5,"row":9,"seq":4}]`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, err := OpenBytes(lineageFile(t, sc), sc, nil)
+			f, err := OpenBytes(lineageFile(t, sc), &layout.Finder{Schema: sc})
 			require.NoError(t, err)
 			var units []Unit
 			for _, u := range f.Units() {

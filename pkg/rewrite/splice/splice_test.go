@@ -20,6 +20,7 @@ import (
 	"compactor/pkg/rewrite/splice/codec"
 	"compactor/pkg/rewrite/splice/column"
 	"compactor/pkg/rewrite/splice/format"
+	"compactor/pkg/rewrite/splice/layout"
 )
 
 func columnOptions() column.Options {
@@ -35,7 +36,7 @@ var errNoRows = errors.New("no rows")
 func join(sc *iceberg.Schema, o Options, files ...[]byte) ([]byte, *Writer, error) {
 	var units []Unit
 	for i, raw := range files {
-		f, err := OpenFile(bytes.NewReader(raw), int64(len(raw)), sc, nil)
+		f, err := OpenFile(bytes.NewReader(raw), int64(len(raw)), &layout.Finder{Schema: sc})
 		if err != nil {
 			return nil, nil, fmt.Errorf("file %d: %w", i, err)
 		}

@@ -118,15 +118,15 @@ func (w *Writer) RowGroup(ctx context.Context, units []Unit) error {
 // sources says for each unit what comes from where.
 func (w *Writer) sources(units []Unit) ([][]layout.Origin, error) {
 	out := make([][]layout.Origin, len(units))
-	known := make(map[*File][]layout.Origin)
+	known := make(map[*layout.Layout][]layout.Origin)
 	for i, u := range units {
-		take, ok := known[u.File]
+		take, ok := known[u.File.Layout]
 		if !ok {
 			var err error
 			if take, err = w.layout.Take(u.File.Layout); err != nil {
 				return nil, err //nolint:wrapcheck // says what it is
 			}
-			known[u.File] = take
+			known[u.File.Layout] = take
 		}
 		out[i] = take
 	}

@@ -8,6 +8,7 @@ import (
 
 	"compactor/pkg/rewrite/rewritetest"
 	"compactor/pkg/rewrite/splice/format"
+	"compactor/pkg/rewrite/splice/layout"
 	"compactor/pkg/rewrite/splice/refuse"
 )
 
@@ -20,7 +21,7 @@ func TestPrefixesOfOldWritersAreLeftToReadersThatKnowThem(t *testing.T) {
 		"parquet-mr version 1.8.0 (build 0)":  false,
 		"parquet-mr version 1.13.1 (build 0)": false, "parquet-mr version 2.0.0": false, "parquet-cpp version 1.5.1": false, "": false,
 	} {
-		_, err := OpenBytes(writtenBy(t, raw, writer), fuzzSchema(), nil)
+		_, err := OpenBytes(writtenBy(t, raw, writer), &layout.Finder{Schema: fuzzSchema()})
 		if !refused {
 			require.NoError(t, err, writer)
 
@@ -29,7 +30,7 @@ func TestPrefixesOfOldWritersAreLeftToReadersThatKnowThem(t *testing.T) {
 		var why *refuse.Error
 		require.ErrorAs(t, err, &why, writer)
 		require.Equal(t, &refuse.Error{Rule: RulePrefixes, Detail: "s"}, why, writer)
-		_, err = OpenBytes(writtenBy(t, plain, writer), fuzzSchema(), nil)
+		_, err = OpenBytes(writtenBy(t, plain, writer), &layout.Finder{Schema: fuzzSchema()})
 		require.NoError(t, err, "its other values are good")
 	}
 }

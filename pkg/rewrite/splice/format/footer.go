@@ -10,14 +10,17 @@ import (
 // the file tells them; whoever uses them checks them. The result does not refer
 // to b.
 func ReadFooter(b []byte) (*FileMetaData, error) {
-	r := thrift.NewReader(append([]byte(nil), b...))
+	b = append([]byte(nil), b...)
+	r := thrift.NewReader(b)
 	m := &FileMetaData{}
 	r.Struct(func(id int16, t thrift.Type) {
 		switch {
 		case id == 1 && r.Expect(t, thrift.I32):
 			m.Version = r.Int32()
 		case id == 2 && r.Expect(t, thrift.List):
+			start := r.Pos()
 			r.Each(thrift.Struct, func(int, int) { m.Schema = append(m.Schema, readElement(r)) })
+			m.RawSchema = b[start:r.Pos()]
 		case id == 3 && r.Expect(t, thrift.I64):
 			m.NumRows = r.Int64()
 		case id == 4 && r.Expect(t, thrift.List):

@@ -213,8 +213,10 @@ type KeyValue struct{ Key, Value string }
 
 // FileMetaData is the footer.
 type FileMetaData struct {
-	Version      int32
-	Schema       []SchemaElement
+	Version int32
+	Schema  []SchemaElement
+	// RawSchema is the schema as it was read, and is not written.
+	RawSchema    []byte
 	NumRows      int64
 	RowGroups    []RowGroup
 	KeyValues    []KeyValue

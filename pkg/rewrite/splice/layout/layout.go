@@ -73,7 +73,12 @@ type Field struct {
 }
 
 // Layout is how a file holds a table's fields, in the order of its schema.
-type Layout struct{ Fields []Field }
+type Layout struct {
+	Fields []Field
+
+	columns []Column // of all fields
+	leaves  int      // of the file
+}
 
 // Of finds the fields of a schema in a file. The error is a refusal or wraps
 // ErrCorrupt.
@@ -82,15 +87,13 @@ func Of(sc *iceberg.Schema, footer *format.FileMetaData) (*Layout, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i := range footer.RowGroups {
-		if n := len(footer.RowGroups[i].Columns); n != leaves {
-			return nil, fmt.Errorf("%w: %d columns in a row group, %d in the schema", ErrCorrupt, n, leaves)
-		}
+	l := &Layout{leaves: leaves}
+	if err := l.fits(footer); err != nil {
+		return nil, err
 	}
 	if err := root.identified(); err != nil {
 		return nil, err
 	}
-	l := &Layout{}
 	for _, f := range sc.Fields() {
 		field := Field{ID: f.ID}
 		n := root.child(f.ID)
@@ -105,10 +108,26 @@ func Of(sc *iceberg.Schema, footer *format.FileMetaData) (*Layout, error) {
 			return nil, err
 		}
 		e.number()
-		l.Fields = append(l.Fields, field)
+		l.add(field)
 	}
 
 	return l, nil
+}
+
+func (l *Layout) add(f Field) {
+	l.Fields = append(l.Fields, f)
+	l.columns = append(l.columns, f.Columns...)
+}
+
+// fits makes sure that row groups have the columns of the file's schema.
+func (l *Layout) fits(footer *format.FileMetaData) error {
+	for i := range footer.RowGroups {
+		if n := len(footer.RowGroups[i].Columns); n != l.leaves {
+			return fmt.Errorf("%w: %d columns in a row group, %d in the schema", ErrCorrupt, n, l.leaves)
+		}
+	}
+
+	return nil
 }
 
 // missing refuses a field that cannot be made up. Its value is its initial
@@ -130,15 +149,9 @@ func missing(f iceberg.NestedField) error {
 	return err
 }
 
-// Columns are the leaves of all fields, in the order of the output.
-func (l *Layout) Columns() []Column {
-	var out []Column
-	for _, f := range l.Fields {
-		out = append(out, f.Columns...)
-	}
-
-	return out
-}
+// Columns are the leaves of all fields, in the order of the output. They must not
+// be changed.
+func (l *Layout) Columns() []Column { return l.columns }
 
 // Elements are the schema of an output.
 func (l *Layout) Elements() []format.SchemaElement {

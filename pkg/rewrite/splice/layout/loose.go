@@ -15,7 +15,7 @@ func (l *Layout) Loose(sc *iceberg.Schema) (*Layout, error) {
 	if err != nil {
 		return nil, fmt.Errorf("index schema: %w", err)
 	}
-	out := &Layout{}
+	out := &Layout{leaves: l.leaves}
 	for _, f := range l.Fields {
 		loose := Field{ID: f.ID, Missing: f.Missing}
 		loose.Elements = append(loose.Elements, f.Elements...)
@@ -34,7 +34,7 @@ func (l *Layout) Loose(sc *iceberg.Schema) (*Layout, error) {
 		if e.number(); e.err != nil {
 			return nil, e.err
 		}
-		out.Fields = append(out.Fields, loose)
+		out.add(loose)
 	}
 
 	return out, nil
