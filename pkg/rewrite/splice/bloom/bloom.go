@@ -78,7 +78,7 @@ func (c Chunk) dictionary(pool *codec.Pool) (*dict.Dictionary, error) {
 		}
 	}
 
-	return dict.Parse(chunk.Dictionary, chunk.Codec, c.Leaf, pool) //nolint:wrapcheck // says what it is
+	return dict.Parse(chunk.Dictionary, chunk.Codec, c.Leaf, pool, nil) //nolint:wrapcheck // says what it is
 }
 
 func withoutLength(plain []byte, leaf page.Leaf) []byte {

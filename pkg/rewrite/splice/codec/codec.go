@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 
 	"github.com/apache/arrow-go/v18/parquet/compress"
 	"github.com/klauspost/compress/gzip"
@@ -28,8 +27,8 @@ const windowLimit = 128 << 20
 type Pool struct {
 	codec    format.Codec
 	level    int
-	encoders sync.Pool
-	decoders sync.Pool
+	encoders Shelf[*zstd.Encoder]
+	decoders Shelf[*zstd.Decoder]
 }
 
 // fastest is the level of the codecs that the table does not name.
@@ -92,7 +91,7 @@ func (p *Pool) Decode(c format.Codec, dst, src []byte, size int) (out []byte, er
 }
 
 func (p *Pool) unzstd(dst, src []byte, size int) ([]byte, error) {
-	d, ok := p.decoders.Get().(*zstd.Decoder)
+	d, ok := p.decoders.Take()
 	if !ok {
 		var err error
 		d, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderMaxWindow(windowLimit))
@@ -163,11 +162,11 @@ func (p *Pool) Encode(c format.Codec, dst, src []byte) ([]byte, error) {
 	case format.Uncompressed:
 		return append(dst, src...), nil
 	case format.Zstd:
-		e, ok := p.encoders.Get().(*zstd.Encoder)
+		e, ok := p.encoders.Take()
 		if !ok {
 			var err error
 			e, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.EncoderLevelFromZstd(p.levelOf(c))),
-				zstd.WithEncoderConcurrency(1), zstd.WithZeroFrames(true), zstd.WithEncoderCRC(false))
+				zstd.WithEncoderConcurrency(1), zstd.WithZeroFrames(true), zstd.WithEncoderCRC(false), zstd.WithLowerEncoderMem(true))
 			if err != nil {
 				return nil, fmt.Errorf("open compressor: %w", err)
 			}

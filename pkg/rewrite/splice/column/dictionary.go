@@ -19,16 +19,17 @@ func (b *builder) mergeDictionaries(sources []Source) error {
 	if lost, err := b.hopeless(sources); lost || err != nil {
 		return err
 	}
-	merged := &dict.Merged{}
+	merged := &b.union
 	var values int
 	for i, s := range sources {
 		n := indexed(s)
 		if n < 0 {
 			continue
 		}
-		d, err := dict.Parse(s.Chunk.Dictionary, s.Chunk.Codec, b.leaf, b.opts.Pool)
-		if err != nil {
-			return err //nolint:wrapcheck // says what it is
+		var d *dict.Dictionary
+		var err error
+		if d, b.dictionary, err = b.parse(s, b.dictionary); err != nil {
+			return err
 		}
 		b.remaps[i], b.same[i] = merged.Add(d)
 		values += n
@@ -48,6 +49,20 @@ func (b *builder) mergeDictionaries(sources []Source) error {
 	b.findNaNs(merged)
 
 	return b.putDictionary()
+}
+
+// parse reads a dictionary into buf's memory, and returns what may be used for the
+// next one once this one is not needed any more.
+func (b *builder) parse(s Source, buf []byte) (*dict.Dictionary, []byte, error) {
+	d, err := dict.Parse(s.Chunk.Dictionary, s.Chunk.Codec, b.leaf, b.opts.Pool, buf)
+	switch {
+	case err != nil:
+		return nil, buf, err //nolint:wrapcheck // says what it is
+	case s.Chunk.Codec == format.Uncompressed:
+		return d, buf, nil // it is a part of the input
+	default:
+		return d, d.Plain, nil
+	}
 }
 
 // indexed counts the values in pages of indices, -1 without any such page.
@@ -118,15 +133,16 @@ func (b *builder) hopeless(sources []Source) (bool, error) {
 // setSize estimates how many values the set has from which dictionaries took
 // theirs, by those that one has in common with others. The smallest estimate counts.
 func (b *builder) setSize(one Source, others ...Source) (float64, error) {
-	first, err := dict.Parse(one.Chunk.Dictionary, one.Chunk.Codec, b.leaf, b.opts.Pool)
+	first, buf, err := b.parse(one, b.buf)
 	if err != nil {
-		return 0, err //nolint:wrapcheck // says what it is
+		return 0, err
 	}
+	b.buf = buf
 	set := math.Inf(1)
 	for _, other := range others {
-		d, err := dict.Parse(other.Chunk.Dictionary, other.Chunk.Codec, b.leaf, b.opts.Pool)
-		if err != nil {
-			return 0, err //nolint:wrapcheck // says what it is
+		var d *dict.Dictionary
+		if d, b.dictionary, err = b.parse(other, b.dictionary); err != nil {
+			return 0, err
 		}
 		if common := dict.Common(first, d); common > 0 {
 			set = min(set, float64(first.Count)*float64(d.Count)/common)

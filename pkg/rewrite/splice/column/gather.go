@@ -30,8 +30,8 @@ func (b *builder) spread(s Source, p *page.Page, j joint) (*dict.Dictionary, err
 		}
 	}
 	if j.dictionary == nil {
-		if j.dictionary, err = dict.Parse(s.Chunk.Dictionary, s.Chunk.Codec, b.leaf, b.opts.Pool); err != nil {
-			return nil, err //nolint:wrapcheck // says what it is
+		if j.dictionary, b.dictionary, err = b.parse(s, b.dictionary); err != nil {
+			return nil, err
 		}
 	}
 
@@ -191,7 +191,9 @@ func (b *builder) encodeValues() []byte {
 	case p.encoding.Dictionary():
 		width := bitsFor(b.merged.Count)
 
-		return hybrid.Encode([]byte{byte(width)}, p.indices, width)
+		b.packed = hybrid.Encode(append(b.packed[:0], byte(width)), p.indices, width)
+
+		return b.packed
 	case p.encoding == format.RLE:
 		out := hybrid.Encode(make([]byte, 4), p.indices, 1)
 		binary.LittleEndian.PutUint32(out, uint32(len(out)-4))

@@ -24,12 +24,12 @@ type Dictionary struct {
 	start []uint32 // of each value, and the end; for values of different sizes
 }
 
-// Parse decompresses and checks a dictionary page.
-func Parse(p *page.Page, c format.Codec, leaf page.Leaf, pool *codec.Pool) (*Dictionary, error) {
+// Parse decompresses and checks a dictionary page. The result may use dst's memory.
+func Parse(p *page.Page, c format.Codec, leaf page.Leaf, pool *codec.Pool, dst []byte) (*Dictionary, error) {
 	if p.Header.Uncompressed > page.Largest {
 		return nil, &refuse.Error{Rule: page.RuleLarge, Detail: fmt.Sprintf("dictionary of %d bytes", p.Header.Uncompressed)}
 	}
-	raw, err := pool.Decode(c, nil, p.Body, int(p.Header.Uncompressed))
+	raw, err := pool.Decode(c, dst, p.Body, int(p.Header.Uncompressed))
 	if err != nil {
 		return nil, fmt.Errorf("read dictionary: %w", err)
 	}
@@ -125,6 +125,13 @@ type Merged struct {
 	Count   int
 	texts   map[string]uint32
 	numbers numbers
+}
+
+// Reset empties it, and keeps its memory for what is added next.
+func (m *Merged) Reset() {
+	m.Plain, m.Count = m.Plain[:0], 0
+	clear(m.texts)
+	m.numbers.reset()
 }
 
 // Add takes in a dictionary. remap gives the new index of each of its values;

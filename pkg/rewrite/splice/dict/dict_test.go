@@ -61,3 +61,26 @@ func TestWhatTwoDictionariesHaveInCommonIsEstimatedByASample(t *testing.T) {
 		})
 	}
 }
+
+func TestMergedDictionariesForgetEverythingWhenTheyAreReset(t *testing.T) {
+	for width, name := range map[int]string{4: "ints", 8: "longs", 3: "texts"} {
+		t.Run(name, func(t *testing.T) {
+			dictionary := func(values ...uint64) *Dictionary {
+				d := &Dictionary{Count: len(values), width: width}
+				for _, v := range values {
+					d.Plain = append(d.Plain, binary.LittleEndian.AppendUint64(nil, v)[:width]...)
+				}
+
+				return d
+			}
+			m := &Merged{}
+			m.Add(dictionary(1, 2, 3))
+			m.Reset()
+			remap, same := m.Add(dictionary(3, 4))
+			assert.True(t, same)
+			assert.Equal(t, []uint32{0, 1}, remap)
+			assert.Equal(t, 2, m.Count)
+			assert.Equal(t, dictionary(3, 4).Plain, m.Plain)
+		})
+	}
+}

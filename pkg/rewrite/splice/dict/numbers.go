@@ -50,6 +50,11 @@ func (t *numbers) find(v uint64) *slot {
 	}
 }
 
+func (t *numbers) reset() {
+	clear(t.slots)
+	t.used = 0
+}
+
 func (t *numbers) grow() {
 	old := t.slots
 	if old == nil {
