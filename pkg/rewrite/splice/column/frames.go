@@ -2,6 +2,7 @@ package column
 
 import (
 	"fmt"
+	"slices"
 
 	"compactor/pkg/rewrite/splice/codec"
 	"compactor/pkg/rewrite/splice/format"
@@ -52,53 +53,54 @@ func (b *builder) judgeFrames(sources []Source) error {
 	if !b.small || b.opts.SmallFrame <= 0 {
 		return nil
 	}
-	sample, err := b.sampleFrames(sources[len(sources)/2:])
-	if err != nil || sample.count == 0 {
-		return err
+	sample := b.sampleFrames(sources[len(sources)/2:])
+	stored, size := 0, 0
+	for _, c := range sample {
+		stored += len(c.body)
+		size += c.size
 	}
-	plain := b.pending.values
-	b.pending.values = plain[:0]
-	if len(plain)/sample.count < b.opts.SmallFrame && sample.size*100 < len(plain)*framesStored {
+	if size < b.opts.SmallFrame*len(sample) && stored*100 < size*framesStored || len(sample) == 0 {
 		return nil
 	}
+	plain := slices.Grow(b.pending.values[:0], size)
+	for _, c := range sample {
+		values, err := b.opts.Pool.Decode(b.out.Codec, b.buf, c.body, c.size)
+		if err != nil {
+			return err //nolint:wrapcheck // says what it is
+		}
+		b.buf = values
+		plain = append(plain, values...)
+	}
+	b.pending.values = plain[:0]
+	var err error
 	if b.scratch, err = b.opts.Pool.Encode(b.out.Codec, b.scratch[:0], plain); err != nil {
 		return err //nolint:wrapcheck // says what it is
 	}
-	b.frames = sample.size*100 <= len(b.scratch)*(100+b.opts.FrameExcess)
+	b.frames = stored*100 <= len(b.scratch)*(100+b.opts.FrameExcess)
 
 	return nil
 }
 
-// frameSum says what was sampled: bodies and their size.
-type frameSum struct{ count, size int }
-
-// sampleFrames leaves the contents of some bodies in the values of the pending page.
-func (b *builder) sampleFrames(sources []Source) (sum frameSum, err error) {
-	b.pending.values = b.pending.values[:0]
+// sampleFrames are the compressed values of the first pages that have such.
+func (b *builder) sampleFrames(sources []Source) (sample []compressed) {
+	size := 0
 	for _, s := range sources {
 		if s.Chunk == nil {
 			continue
 		}
 		for n := range s.Chunk.Pages {
-			if len(b.pending.values) >= frameSample {
-				return sum, nil
-			}
 			c, ok := b.framed(s, &s.Chunk.Pages[n])
 			if !ok || c.size > b.opts.PageBytes {
 				continue
 			}
-			values, err := b.opts.Pool.Decode(s.Chunk.Codec, b.buf, c.body, c.size)
-			if err != nil {
-				return sum, err //nolint:wrapcheck // says what it is
+			sample = append(sample, c)
+			if size += c.size; size >= frameSample {
+				return sample
 			}
-			b.buf = values
-			b.pending.values = append(b.pending.values, values...)
-			sum.count++
-			sum.size += len(c.body)
 		}
 	}
 
-	return sum, nil
+	return sample
 }
 
 // append puts the compressed values of a page behind those before.
