@@ -32,6 +32,10 @@ const (
 	spliceParts = 3
 	// spliceSlack is room for files that are being fetched.
 	spliceSlack = 3 * spliceWhole
+	// spliceWriter is the writer that footers name, with a version of its own. Readers
+	// of Java refuse some pages of DELTA_BYTE_ARRAY by a writer without a version or
+	// with one below 1.8, whoever that is (PARQUET-246).
+	spliceWriter = "compactor version 2.0.0 (build splice)"
 	// splicePage is the average size of pages below which a column's pages are
 	// put together; docs/performance.md has the measurement.
 	splicePage = 16 << 10
@@ -168,7 +172,7 @@ func (s *spliceRun) options() error {
 			DictionaryBytes: props.GetInt(table.ParquetDictSizeBytesKey, table.ParquetDictSizeBytesDefault),
 			SmallPage:       splicePage, SmallFrame: spliceFrame, FrameExcess: spliceExcess,
 		},
-		Workers: runtime.GOMAXPROCS(0), CreatedBy: "compactor",
+		Workers: runtime.GOMAXPROCS(0), CreatedBy: spliceWriter,
 		Bloom: bloomColumns(props), BloomBytes: props.GetInt(table.ParquetBloomFilterMaxBytesKey, table.ParquetBloomFilterMaxBytesDefault),
 		KeyValues: []format.KeyValue{{Key: "iceberg.schema", Value: string(schema)}},
 		Tamper:    s.rewriter.opts.BeforeChunk,

@@ -12,10 +12,14 @@ import (
 
 // mergeDictionaries reads the dictionaries in use and decides whether the chunk
 // has one. Either all indices of a chunk are kept or none: some readers do not
-// like a chunk that changes its mind.
+// like a chunk that changes its mind. None are kept where indices would come after
+// values, see resumes.
 func (b *builder) mergeDictionaries(sources []Source) error {
 	b.encoded = make(map[pageKind]int32)
 	b.remaps, b.same = make([][]uint32, len(sources)), make([]bool, len(sources))
+	if resumes(sources) {
+		return nil
+	}
 	if lost, err := b.hopeless(sources); lost || err != nil {
 		return err
 	}
@@ -63,6 +67,32 @@ func (b *builder) parse(s Source, buf []byte) (*dict.Dictionary, []byte, error) 
 	default:
 		return d, d.Plain, nil
 	}
+}
+
+// resumes reports that a page of indices comes after one of values. The format
+// allows it, but Spark's reader of vectors (4.0) takes the values before, as far as
+// they are in one batch with the indices, for indices too, and returns wrong rows
+// without an error. Writers begin with indices and end with values when they give
+// a dictionary up. Pages of nulls alone do no harm.
+func resumes(sources []Source) bool {
+	values := false
+	for _, s := range sources {
+		if s.Chunk == nil {
+			continue
+		}
+		for i := range s.Chunk.Pages {
+			p := &s.Chunk.Pages[i]
+			empty := p.V2() && p.Header.DataV2.NumNulls == p.Header.DataV2.NumValues
+			switch {
+			case p.Encoding().Dictionary() && values:
+				return true
+			case !p.Encoding().Dictionary() && !empty:
+				values = true
+			}
+		}
+	}
+
+	return false
 }
 
 // indexed counts the values in pages of indices, -1 without any such page.
