@@ -57,9 +57,7 @@ func (b *builder) gather(p *page.Page, parts page.Parts, j joint) error {
 	if dict.Sequential(b.indices, j.dictionary.Count) {
 		b.pending.values = append(b.pending.values, j.dictionary.Plain...)
 	} else {
-		for _, i := range b.indices {
-			b.pending.values = append(b.pending.values, j.dictionary.At(i)...)
-		}
+		b.pending.values = j.dictionary.Append(b.pending.values, b.indices)
 	}
 	b.sawPlain(b.pending.values[at:])
 	b.out.Counts.Gathered++

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"compactor/pkg/rewrite/splice/codec"
 	"compactor/pkg/rewrite/splice/format"
@@ -102,6 +103,26 @@ func (d *Dictionary) Size(indices []uint32) int {
 	}
 
 	return n
+}
+
+// Append appends the PLAIN form of the values of checked indices.
+func (d *Dictionary) Append(dst []byte, indices []uint32) []byte {
+	at, size := len(dst), d.Size(indices)
+	dst = slices.Grow(dst, size)
+	if d.width != 8 {
+		for _, i := range indices {
+			dst = append(dst, d.At(i)...)
+		}
+
+		return dst
+	}
+	dst = dst[:at+size]
+	out := dst[at:]
+	for n, i := range indices {
+		*(*[8]byte)(out[8*n:]) = [8]byte(d.Plain[8*int(i):])
+	}
+
+	return dst
 }
 
 // Sequential reports whether the indices name each of n values once, in order.

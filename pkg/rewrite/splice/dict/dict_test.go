@@ -84,3 +84,18 @@ func TestMergedDictionariesForgetEverythingWhenTheyAreReset(t *testing.T) {
 		})
 	}
 }
+
+func TestValuesAreAppendedInTheOrderOfTheirIndices(t *testing.T) {
+	indices := []uint32{2, 0, 1, 2, 2}
+	texts := &Dictionary{Plain: []byte("\x01\x00\x00\x00a\x00\x00\x00\x00\x02\x00\x00\x00bc"), Count: 3, start: []uint32{0, 5, 9, 15}}
+	for _, d := range []*Dictionary{
+		{Plain: []byte("onlytwoofall"), Count: 3, width: 4}, {Plain: []byte("longer..two.....of all.."), Count: 3, width: 8}, texts,
+	} {
+		want := []byte("before ")
+		for _, i := range indices {
+			want = append(want, d.At(i)...)
+		}
+		assert.Equal(t, want, d.Append([]byte("before "), indices))
+		assert.Equal(t, []byte("x"), d.Append([]byte("x"), nil))
+	}
+}
