@@ -56,7 +56,7 @@ interop: ## Tables of PyIceberg, DuckDB and Spark, maintained and read back by e
 	@scripts/setup.sh interop
 	@scripts/setup.sh spark
 	scripts/test.sh -tags interop,spark -v ./internal/interop
-	scripts/test.sh -tags interop -run '^TestCorpus' -v ./pkg/rewrite
+	scripts/test.sh -tags interop,spark -run '^TestCorpus' -v ./pkg/rewrite
 
 model: ## Check every configuration of the protocol's model with Spin
 	@scripts/setup.sh test

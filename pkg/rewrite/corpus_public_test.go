@@ -168,10 +168,10 @@ func rowsOf(t *testing.T, raw []byte) int64 {
 	return pf.NumRows()
 }
 
-// judged is what became of a table of files, with the paths of the files.
+// judged is what became of a table of files, and the files.
 type judged struct {
 	what                     string
-	inputs, general, spliced []string
+	inputs, general, spliced []iceberg.DataFile
 }
 
 // verdictOf adds files to a new table and rewrites them. Both engines have to say
@@ -203,7 +203,7 @@ func verdictOf(t *testing.T, e *env, sc *iceberg.Schema, files ...[]byte) (out j
 	if general[0].Err == nil {
 		assert.Equal(t, inOrder(t, tbl, inputs), inOrder(t, tbl, general[0].Outputs))
 	}
-	out = judged{inputs: localPaths(inputs), general: localPaths(general[0].Outputs), spliced: localPaths(spliced[0].Outputs)}
+	out = judged{inputs: inputs, general: general[0].Outputs, spliced: spliced[0].Outputs}
 	if spliced[0].Engine.Name == EngineGeneral {
 		t.Log(spliced[0].Engine.Detail)
 
@@ -221,14 +221,6 @@ func verdictOf(t *testing.T, e *env, sc *iceberg.Schema, files ...[]byte) (out j
 	}
 
 	return out
-}
-
-func localPaths(files []iceberg.DataFile) (paths []string) {
-	for _, df := range files {
-		paths = append(paths, strings.TrimPrefix(df.FilePath(), "file://"))
-	}
-
-	return paths
 }
 
 // notSplicedFiles is what becomes of the files that are not spliced. Any other file

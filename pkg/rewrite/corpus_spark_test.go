@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/apache/iceberg-go"
+	"github.com/apache/iceberg-go/table"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -76,6 +77,30 @@ func TestFilesOfSparkAreSplicedOrLeftToTheGeneralEngine(t *testing.T) {
 			got := verdictOf(t, newEnv(t, sc, *iceberg.UnpartitionedSpec, nil), sc, files...)
 			t.Logf("%s: %s", name, got.what)
 			assert.Equal(t, notSplicedOfSpark(name), got.what)
+		})
+	}
+}
+
+// Plain Spark writes no field ids: its columns are told by the table's name mapping.
+func TestFilesOfSparkAreSplicedByTheirNames(t *testing.T) {
+	for name, paths := range sparkCells(t) {
+		if !strings.HasPrefix(name, "spark-") || !strings.Contains(name, "-none-") {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var files [][]byte
+			var sc *iceberg.Schema
+			for _, path := range paths {
+				raw, err := os.ReadFile(path)
+				require.NoError(t, err)
+				_, sc = tableOfSpark(t, path)
+				files = append(files, raw)
+			}
+			mapping, err := json.Marshal(sc.NameMapping())
+			require.NoError(t, err)
+			e := newEnv(t, sc, *iceberg.UnpartitionedSpec, iceberg.Properties{table.DefaultNameMappingKey: string(mapping)})
+			assert.Equal(t, "spliced", verdictOf(t, e, sc, files...).what)
 		})
 	}
 }
