@@ -21,7 +21,7 @@ func TestEnginesAreCountedByReason(t *testing.T) {
 	}
 	var step StepReport
 	step.addEngines([]rewrite.Result{
-		spliced(column.Counts{Verbatim: 1000, Promoted: 200, Remapped: 30, Gathered: 4, Coalesced: 50, Transcoded: 6, Decoded: 7, BytesVerbatim: 3 << 20, BytesMade: 1 << 20}, 10),
+		spliced(column.Counts{Verbatim: 1000, Promoted: 200, Remapped: 30, Gathered: 4, Coalesced: 50, Transcoded: 6, Decoded: 7, Trimmed: 8, BytesVerbatim: 3 << 20, BytesMade: 1 << 20}, 10),
 		general("equality deletes apply"),
 	})
 	step.addEngines([]rewrite.Result{
@@ -30,7 +30,7 @@ func TestEnginesAreCountedByReason(t *testing.T) {
 	assert.Equal(t, []EngineUse{
 		{
 			Engine: "splice", Groups: 2, Files: 12, Bytes: 1200,
-			PagesMoved: 1001, PagesPromoted: 200, PagesReindexed: 30, PagesJoined: 54, PagesTranscoded: 6, ChunksDecoded: 7,
+			PagesMoved: 1001, PagesPromoted: 200, PagesReindexed: 30, PagesJoined: 54, PagesTranscoded: 6, ChunksDecoded: 7, PagesTrimmed: 8,
 			BytesMoved: 4 << 20, BytesMade: 1 << 20,
 		},
 		{Engine: "general", Reason: "equality deletes apply", Groups: 2, Files: 6, Bytes: 140},
@@ -42,7 +42,7 @@ func TestEnginesAreCountedByReason(t *testing.T) {
 		lines = append(lines, engineText(u))
 	}
 	assert.Equal(t, []string{
-		"splice, 2 groups: of 1,291 pages 1,201 moved, 30 reindexed, 54 joined; 7 column chunks decoded; 4.0 MiB moved, 1.0 MiB made",
+		"splice, 2 groups: of 1,291 pages 1,201 moved, 30 reindexed, 54 joined; 7 column chunks decoded; 8 pages decoded that lost rows; 4.0 MiB moved, 1.0 MiB made",
 		"general, 2 groups, not spliced: equality deletes apply",
 		"general, 1 groups, not spliced: rows are to be sorted",
 		"general, 1 groups",

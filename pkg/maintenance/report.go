@@ -135,6 +135,9 @@ type EngineUse struct {
 	// alone, because of deleted rows, a wider type, default values or row lineage.
 	// Their pages are not among those above.
 	ChunksDecoded int64 `json:"chunks_decoded"`
+	// PagesTrimmed were decoded because of deleted rows, while other pages of their
+	// column and row group were moved.
+	PagesTrimmed int64 `json:"pages_trimmed"`
 	// BytesMoved and BytesMade are the compressed bytes of pages that were moved,
 	// and that were made anew.
 	BytesMoved int64 `json:"bytes_moved"`
@@ -174,6 +177,7 @@ func (s *StepReport) addEngines(results []rewrite.Result) {
 		u.PagesJoined += pages.Coalesced + pages.Gathered
 		u.PagesTranscoded += pages.Transcoded
 		u.ChunksDecoded += pages.Decoded
+		u.PagesTrimmed += pages.Trimmed
 		u.BytesMoved += pages.BytesVerbatim
 		u.BytesMade += pages.BytesMade
 	}

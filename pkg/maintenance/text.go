@@ -105,6 +105,10 @@ func engineText(u EngineUse) string {
 			text += fmt.Sprintf("; %s column chunks decoded", humanize.Comma(u.ChunksDecoded))
 		}
 
+		if u.PagesTrimmed > 0 {
+			text += fmt.Sprintf("; %s pages decoded that lost rows", humanize.Comma(u.PagesTrimmed))
+		}
+
 		return text + fmt.Sprintf("; %s moved, %s made", size(u.BytesMoved), size(u.BytesMade))
 	case u.Reason != "":
 		return fmt.Sprintf("%s, %d groups, not spliced: %s", u.Engine, u.Groups, u.Reason)

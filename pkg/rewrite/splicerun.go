@@ -36,6 +36,9 @@ const (
 	// of Java refuse some pages of DELTA_BYTE_ARRAY by a writer without a version or
 	// with one below 1.8, whoever that is (PARQUET-246).
 	spliceWriter = "compactor version 2.0.0 (build splice)"
+	// spliceTrim is the size of a column chunk from which only those pages are
+	// decoded that lose rows.
+	spliceTrim = 64 << 10
 	// splicePage is the average size of pages below which a column's pages are
 	// put together; docs/performance.md has the measurement.
 	splicePage = 16 << 10
@@ -173,7 +176,8 @@ func (s *spliceRun) options() error {
 			SmallPage:       splicePage, SmallFrame: spliceFrame, FrameExcess: spliceExcess,
 		},
 		Workers: runtime.GOMAXPROCS(0), CreatedBy: spliceWriter,
-		Bloom: bloomColumns(props), BloomBytes: props.GetInt(table.ParquetBloomFilterMaxBytesKey, table.ParquetBloomFilterMaxBytesDefault),
+		TrimBytes: spliceTrim,
+		Bloom:     bloomColumns(props), BloomBytes: props.GetInt(table.ParquetBloomFilterMaxBytesKey, table.ParquetBloomFilterMaxBytesDefault),
 		KeyValues: []format.KeyValue{{Key: "iceberg.schema", Value: string(schema)}},
 		Tamper:    s.rewriter.opts.BeforeChunk,
 	}

@@ -72,10 +72,7 @@ func (l *nanLedger) begin(file *FileNaNs) {
 // note takes in what is known of a column of the unit.
 func (l *nanLedger) note(id int, n column.NaNs) {
 	if known, seen := l.parts[id]; seen {
-		n.Kept += known.Kept
-		n.Dropped += known.Dropped
-		n.Values += known.Values
-		n.Counted = n.Counted && known.Counted
+		n = plus(known, n)
 	}
 	l.parts[id] = n
 }
@@ -112,6 +109,26 @@ func (l *nanLedger) sum(id int, part column.NaNs) (int64, bool) {
 	}
 
 	return whole - part.Dropped, true
+}
+
+// ofUnits adds up the parts of each unit.
+func ofUnits(of []column.NaNs, parts []int) []column.NaNs {
+	out := make([]column.NaNs, 0, len(parts))
+	for _, n := range parts {
+		sum := of[0]
+		for _, part := range of[1:n] {
+			sum = plus(sum, part)
+		}
+		out, of = append(out, sum), of[n:]
+	}
+
+	return out
+}
+
+func plus(a, b column.NaNs) column.NaNs {
+	return column.NaNs{
+		Kept: a.Kept + b.Kept, Dropped: a.Dropped + b.Dropped, Values: a.Values + b.Values, Counted: a.Counted && b.Counted,
+	}
 }
 
 // defaultNaN says that the values that are made up are NaN.

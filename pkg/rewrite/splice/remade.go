@@ -29,8 +29,22 @@ func (s *rowSet) add(row int64) { s.words[row/64] |= 1 << (row % 64) }
 
 func (s *rowSet) has(row int64) bool { return s.words[row/64]&(1<<(row%64)) != 0 }
 
-// Without leaves out the rows whose position in the file is deleted. All columns
-// of a unit that loses rows are decoded. The unit may have no row left.
+// any reports whether one of the rows is in the set.
+func (s *rowSet) any(from, to int64) bool {
+	for row := from; row < to; row++ {
+		if row%64 == 0 && row+64 <= to && s.words[row/64] == 0 {
+			row += 63
+		} else if s.has(row) {
+			return true
+		}
+	}
+
+	return false
+}
+
+// Without leaves out the rows whose position in the file is deleted. Pages that
+// lose rows are decoded, or all pages of their column. The unit may have no row
+// left.
 func (u Unit) Without(deleted func(pos int64) bool) Unit {
 	rows := u.group().NumRows
 	gone := &rowSet{words: make([]uint64, (rows+63)/64)}

@@ -81,7 +81,19 @@ func (u Unit) Load() (Unit, error) {
 	return u, err
 }
 
-// source takes apart what the unit has of one column of the output.
+// sources takes apart what the unit has of one column of the output.
+func (u Unit) sources(c layout.Column, o layout.Origin, w *Options) ([]column.Source, error) {
+	if u.dropped != nil && o.Moved() && (u.fill(c, o) == nil || u.complete(c, o.Source)) {
+		if parts, err := u.trimmed(c, o.Source, w); err != nil || len(parts) > 0 {
+			return parts, err
+		}
+	}
+	s, err := u.source(c, o, w)
+
+	return []column.Source{s}, err
+}
+
+// source is what the unit has of the column in one piece.
 func (u Unit) source(c layout.Column, o layout.Origin, w *Options) (column.Source, error) {
 	fill := u.fill(c, o)
 	switch {
@@ -97,11 +109,9 @@ func (u Unit) source(c layout.Column, o layout.Origin, w *Options) (column.Sourc
 // moved is the chunk as it is.
 func (u Unit) moved(c layout.Column, leaf int) (column.Source, error) {
 	s := column.Source{Rows: u.kept}
-	meta := u.group().Columns[leaf].Meta
-	at := chunkStart(meta) - u.start
-	chunk, err := page.Walk(u.raw[at:at+meta.TotalCompressed], meta, c.Leaf)
+	chunk, err := u.walk(c, leaf)
 	if err != nil {
-		return s, err //nolint:wrapcheck // says what it is
+		return s, err
 	}
 	s.Chunk = chunk
 	if s.Summary = u.summary(c, leaf); u.believed(leaf) {
@@ -117,6 +127,14 @@ func (u Unit) moved(c layout.Column, leaf int) (column.Source, error) {
 	}
 
 	return s, err //nolint:wrapcheck // says what it is
+}
+
+// walk finds the pages of a column.
+func (u Unit) walk(c layout.Column, leaf int) (*page.Chunk, error) {
+	meta := u.group().Columns[leaf].Meta
+	at := chunkStart(meta) - u.start
+
+	return page.Walk(u.raw[at:at+meta.TotalCompressed], meta, c.Leaf) //nolint:wrapcheck // says what it is
 }
 
 // believed says whether the footer defines the order of a column's bounds, and

@@ -39,6 +39,9 @@ type Options struct {
 	// its size in bytes.
 	Bloom      map[string]bool
 	BloomBytes int
+	// TrimBytes is the compressed size of a chunk from which pages that lose no row
+	// are moved when others do. Of a smaller chunk, all pages are decoded.
+	TrimBytes int64
 	// KeyValues are the file's own metadata.
 	KeyValues []format.KeyValue
 	// Tamper, when set, sees each chunk before it is written. It exists to inject
@@ -136,17 +139,21 @@ func (w *Writer) sources(units []Unit) ([][]layout.Origin, error) {
 
 func (w *Writer) build(i int, units []Unit, origins [][]layout.Origin) (*column.Built, error) {
 	c := w.columns[i]
-	sources := make([]column.Source, len(units))
+	sources := make([]column.Source, 0, len(units))
+	parts := make([]int, len(units))
 	for n, u := range units {
-		var err error
-		if sources[n], err = u.source(c, origins[n][i], &w.opts); err != nil {
+		of, err := u.sources(c, origins[n][i], &w.opts)
+		if err != nil {
 			return nil, fmt.Errorf("column %v: %w", c.Path, err)
 		}
+		sources = append(sources, of...)
+		parts[n] = len(of)
 	}
 	b, err := column.Build(c.Leaf, sources, w.opts.Column)
 	if err != nil {
 		return nil, fmt.Errorf("column %v: %w", c.Path, err)
 	}
+	b.NaNs = ofUnits(b.NaNs, parts)
 	if w.opts.Bloom[strings.Join(c.Path, ".")] {
 		chunk := bloom.Chunk{Leaf: c.Leaf, Bytes: bytes.Join(b.Pieces, nil), Meta: chunkMeta(c, b, 0)}
 		if b.Bloom, err = bloom.Filter(chunk, w.opts.Column.Pool, w.opts.BloomBytes); err != nil {

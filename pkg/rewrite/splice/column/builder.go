@@ -120,14 +120,15 @@ func (b *builder) add(i int, s Source) error {
 	} else if err := b.addPages(i, s); err != nil {
 		return err
 	}
-	if s.Decoded {
-		b.countDecoded(counts)
+	if s.Decoded || s.Trimmed {
+		b.countDecoded(s, counts)
 	}
+	b.out.Counts.Trimmed += s.PagesTrimmed
 	if got := b.rows + int64(b.pending.rows) - before; got != s.Rows {
 		return fmt.Errorf("%w: %d rows in its pages, %d in its row group", page.ErrCorrupt, got, s.Rows)
 	}
 	b.noteNaNs(s)
-	if b.leaf.MaxRep > 0 && s.Chunk != nil {
+	if b.leaf.MaxRep > 0 && s.Chunk != nil && !s.Part {
 		return b.checkBounds(s, b.nulls+int64(b.pending.nulls)-nulls)
 	}
 
@@ -136,10 +137,12 @@ func (b *builder) add(i int, s Source) error {
 
 // countDecoded counts a source that was made from decoded values as one chunk,
 // not as the pages that it was handed over in.
-func (b *builder) countDecoded(before Counts) {
+func (b *builder) countDecoded(s Source, before Counts) {
 	after := b.out.Counts
 	b.out.Counts = before
-	b.out.Counts.Decoded++
+	if s.Decoded {
+		b.out.Counts.Decoded++
+	}
 	b.out.Counts.BytesMade = after.BytesMade + after.BytesVerbatim - before.BytesVerbatim
 }
 
@@ -199,7 +202,7 @@ func (b *builder) addPages(i int, s Source) error {
 // chunk.
 func pageSummary(leaf page.Leaf, s Source, n int) stats.Summary {
 	switch {
-	case len(s.Chunk.Pages) == 1:
+	case len(s.Chunk.Pages) == 1 && !s.Part:
 		return s.Summary
 	case len(s.Pages) == len(s.Chunk.Pages):
 		return s.Pages[n]

@@ -87,6 +87,13 @@ type Source struct {
 	Pages []stats.Summary
 	// Decoded says that the chunk is no input's own: it was made for the output.
 	Decoded bool
+	// Part says that it is some pages of a chunk, which begin with a row. The first
+	// part has the summary of the chunk, the others have none.
+	Part bool
+	// Trimmed says that the pages of the part were made from decoded ones.
+	// PagesTrimmed is how many were decoded for all parts; the first part has it.
+	Trimmed      bool
+	PagesTrimmed int64
 	// NaNs are those of a chunk that was decoded.
 	NaNs NaNs
 }
@@ -95,6 +102,7 @@ type Source struct {
 type Counts struct {
 	Verbatim, Remapped, Promoted, Gathered, Coalesced, Transcoded int64 // input pages
 	Decoded                                                       int64 // chunks that were made anew from decoded values
+	Trimmed                                                       int64 // input pages of which rows were deleted, beside others of their chunk
 	BytesVerbatim                                                 int64 // compressed bytes that were moved
 	BytesMade                                                     int64 // compressed bytes that were made anew
 }
@@ -108,6 +116,7 @@ func (c *Counts) Add(o Counts) {
 	c.Coalesced += o.Coalesced
 	c.Transcoded += o.Transcoded
 	c.Decoded += o.Decoded
+	c.Trimmed += o.Trimmed
 	c.BytesVerbatim += o.BytesVerbatim
 	c.BytesMade += o.BytesMade
 }

@@ -25,18 +25,25 @@ func (b *builder) mergeDictionaries(sources []Source) error {
 	}
 	merged := &b.union
 	var values int
+	taken := make(map[*page.Page]int) // dictionary → its first source; parts of a chunk share it
 	for i, s := range sources {
 		n := indexed(s)
 		if n < 0 {
 			continue
 		}
+		values += n
+		if at, again := taken[s.Chunk.Dictionary]; again {
+			b.remaps[i], b.same[i] = b.remaps[at], b.same[at]
+
+			continue
+		}
+		taken[s.Chunk.Dictionary] = i
 		var d *dict.Dictionary
 		var err error
 		if d, b.dictionary, err = b.parse(s, b.dictionary); err != nil {
 			return err
 		}
 		b.remaps[i], b.same[i] = merged.Add(d)
-		values += n
 		if len(merged.Plain) > b.opts.DictionaryBytes {
 			return nil
 		}
@@ -137,8 +144,10 @@ func (b *builder) putDictionary() error {
 func (b *builder) hopeless(sources []Source) (bool, error) {
 	var used []int
 	var size, values int64
+	seen := make(map[*page.Page]bool) // parts of a chunk share it
 	for i, s := range sources {
-		if indexed(s) >= 0 {
+		if indexed(s) >= 0 && !seen[s.Chunk.Dictionary] {
+			seen[s.Chunk.Dictionary] = true
 			used = append(used, i)
 			size += int64(s.Chunk.Dictionary.Header.Uncompressed)
 			values += int64(s.Chunk.Dictionary.Header.Dictionary.NumValues)

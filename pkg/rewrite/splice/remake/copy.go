@@ -214,6 +214,8 @@ func copyEntries[T, U any](c *copier[U], e *entries[T], count [2]int, conv func(
 		}
 		if c.keep {
 			c.add(d, r, value, present)
+		} else if !present {
+			c.job.gone.Nulls++
 		}
 	}
 

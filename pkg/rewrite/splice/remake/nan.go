@@ -28,21 +28,3 @@ func (j *Job) sawNaN(bits uint64) {
 	}
 	j.nanForms = j.nanForms || bits != j.nan
 }
-
-// drop looks at a value that does not come out.
-func (j *Job) drop(value any) {
-	switch v := value.(type) {
-	case float32:
-		j.gone += isNaN(float64(v))
-	case float64:
-		j.gone += isNaN(v)
-	}
-}
-
-func isNaN(v float64) int64 {
-	if math.IsNaN(v) {
-		return 1
-	}
-
-	return 0
-}

@@ -1,4 +1,4 @@
-// Package remake decodes one column chunk and encodes it anew. It is for the
+// Package remake decodes one column chunk, or some pages of it, and encodes it anew. It is for the
 // few chunks that cannot be moved: rows were deleted, values were widened, or a
 // file lacks what the table has. Every other column of the row group is moved.
 //
@@ -44,9 +44,12 @@ type Job struct {
 	Fill *Fill
 	// Properties are those of the writer.
 	Properties []parquet.WriterProperty
+	// Gone asks for a summary of what does not come out.
+	Gone bool
 
-	nans     int64  // that come out
-	gone     int64  // in rows that do not
+	nans     int64 // that come out
+	goneNaNs int64 // in rows that do not
+	gone     stats.Summary
 	nan      uint64 // bits of the first one
 	nanForms bool   // there is one with other bits
 }
@@ -72,6 +75,9 @@ type Made struct {
 	Rows    int64
 	// NaNs come out, GoneNaNs were in rows that do not.
 	NaNs, GoneNaNs int64
+	// Gone is the summary of rows that do not come out, if the job asks for it. Nulls
+	// are those of a column outside of lists.
+	Gone stats.Summary
 }
 
 // Column decodes a column of a row group and encodes it as the job says. Without
@@ -96,13 +102,16 @@ func Column(open func() (*file.Reader, error), rowGroup, column int, j Job) (m M
 		}
 	}
 
-	m.NaNs, m.GoneNaNs = j.nans, j.gone
+	m.NaNs, m.GoneNaNs, m.Gone = j.nans, j.goneNaNs, j.gone
+	if m.Rows == 0 && j.Gone {
+		return m, nil
+	}
 
 	return m, m.takeApart(out.Bytes(), j.Leaf)
 }
 
 func (j *Job) encode(out *bytes.Buffer, open func() (*file.Reader, error), rowGroup, column int) (int64, error) {
-	j.nans, j.gone = 0, 0
+	j.nans, j.goneNaNs, j.gone = 0, 0, stats.Summary{}
 	if open == nil {
 		return j.write(out, nil)
 	}
