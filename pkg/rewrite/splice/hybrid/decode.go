@@ -76,20 +76,30 @@ type packed struct {
 }
 
 func decodePacked(dst []uint32, b []byte, width uint, p packed) ([]uint32, int, int, error) {
-	n := p.most
+	n, size, err := p.extent(b, width)
+	if err != nil {
+		return dst, 0, 0, err
+	}
+
+	return unpack(dst, b[:size], width, n), n, size, nil
+}
+
+// extent is how many values of the run count, and how many bytes it takes.
+func (p packed) extent(b []byte, width uint) (n, size int, err error) {
+	n = p.most
 	if p.groups < uint64(n+7)/8 {
 		n = int(p.groups) * 8
 	}
 	// Some writers cut the padding of the last group off.
 	if need := (n*int(width) + 7) / 8; need > len(b) {
-		return dst, 0, 0, fmt.Errorf("%w: %d packed values in %d bytes", ErrCorrupt, n, len(b))
+		return 0, 0, fmt.Errorf("%w: %d packed values in %d bytes", ErrCorrupt, n, len(b))
 	}
-	size := len(b)
+	size = len(b)
 	if full := p.groups * uint64(width); full < uint64(size) {
 		size = int(full)
 	}
 
-	return unpack(dst, b[:size], width, n), n, size, nil
+	return n, size, nil
 }
 
 // unpack appends n values, for which b is long enough.
@@ -168,7 +178,7 @@ func grow(dst []uint32, n int) []uint32 {
 	if need := len(dst) + n; need <= cap(dst) {
 		return dst[:need]
 	}
-	bigger := make([]uint32, len(dst)+n, (len(dst)+n)*5/4)
+	bigger := make([]uint32, len(dst)+n, max(len(dst)+n, 2*cap(dst)))
 	copy(bigger, dst)
 
 	return bigger
@@ -203,17 +213,22 @@ func Count(b []byte, width uint, n int, want uint32) (equal int, first uint32, e
 
 			continue
 		}
-		values, got, size, err := decodePacked(scratch[:0], b[k:], width, packed{groups: head >> 1, most: took})
+		got, size, err := packed{groups: head >> 1, most: took}.extent(b[k:], width)
 		if err != nil {
 			return 0, 0, err
 		}
-		for _, v := range values {
-			if v == want {
-				equal++
+		run := b[k : k+size]
+		for at := 0; at < got; at += len(scratch) {
+			// Groups of eight begin with a byte.
+			values := unpack(scratch[:0], run[at/8*int(width):], width, min(got-at, len(scratch)))
+			for _, v := range values {
+				if v == want {
+					equal++
+				}
 			}
-		}
-		if !seen && got > 0 {
-			first, seen = values[0], true
+			if !seen {
+				first, seen = values[0], true
+			}
 		}
 		b = b[k+size:]
 		n -= got
