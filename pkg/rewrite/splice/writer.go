@@ -56,6 +56,7 @@ type Writer struct {
 	opts    Options
 	layout  *layout.Layout
 	columns []layout.Column
+	memory  []column.Memory // by column
 	meta    format.FileMetaData
 	indexes [][]*column.Built // by row group and column
 	counts  column.Counts
@@ -70,6 +71,7 @@ func NewWriter(w io.Writer, l *layout.Layout, o Options) (*Writer, error) {
 		out: bufio.NewWriterSize(w, writeBuffer), opts: o, layout: l, columns: l.Columns(),
 		meta: format.FileMetaData{Version: formatVersion, Schema: l.Elements(), CreatedBy: o.CreatedBy, KeyValues: o.KeyValues},
 	}
+	out.memory = make([]column.Memory, len(out.columns))
 	for range out.columns {
 		out.meta.ColumnOrders = append(out.meta.ColumnOrders, true)
 	}
@@ -149,7 +151,7 @@ func (w *Writer) build(i int, units []Unit, origins [][]layout.Origin) (*column.
 		sources = append(sources, of...)
 		parts[n] = len(of)
 	}
-	b, err := column.Build(c.Leaf, sources, w.opts.Column)
+	b, err := column.Build(c.Leaf, sources, &w.memory[i], w.opts.Column)
 	if err != nil {
 		return nil, fmt.Errorf("column %v: %w", c.Path, err)
 	}

@@ -25,10 +25,11 @@ type pageKind struct {
 
 // builder is a chunk in the making.
 type builder struct {
-	leaf  page.Leaf
-	opts  Options
-	out   *Built
-	small bool // pages of this column are put together
+	leaf   page.Leaf
+	opts   Options
+	memory *Memory
+	out    *Built
+	small  bool // pages of this column are put together
 	// frames says that they are not decompressed for it, as far as they can do without.
 	frames bool
 

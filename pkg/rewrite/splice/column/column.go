@@ -143,9 +143,10 @@ type Built struct {
 
 // Build puts the sources together in their order. Nothing is written to the
 // sources' memory. An error is a refusal or says that a source is damaged; the
-// caller names the column. It is safe to run for several columns at once.
-func Build(leaf page.Leaf, sources []Source, o Options) (*Built, error) {
-	b := &builder{leaf: leaf, opts: o, out: &Built{Codec: o.Codec}, buffers: o.Buffers.lend()}
+// caller names the column. The memory is that of the column's chunks before. It is
+// safe to run for several columns at once.
+func Build(leaf page.Leaf, sources []Source, memory *Memory, o Options) (*Built, error) {
+	b := &builder{leaf: leaf, opts: o, memory: memory, out: &Built{Codec: o.Codec}, buffers: o.Buffers.lend()}
 	defer func() { o.Buffers.giveBack(b.buffers) }()
 	if o.Recompress == RecompressNone {
 		b.out.Codec = chunkCodec(sources, o.Codec)

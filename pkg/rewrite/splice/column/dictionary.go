@@ -51,9 +51,7 @@ func (b *builder) mergeDictionaries(sources []Source) error {
 	if merged.Count == 0 {
 		return nil
 	}
-	// Indices and dictionary have to be smaller than the values themselves.
-	width := len(merged.Plain) / merged.Count
-	if len(merged.Plain)+values*int(bitsFor(merged.Count))/8 > values*width {
+	if !saves(float64(merged.Count), float64(len(merged.Plain))/float64(merged.Count), float64(values)) {
 		return nil
 	}
 	b.merged = merged
@@ -138,35 +136,57 @@ func (b *builder) putDictionary() error {
 }
 
 // hopeless reports that the union of the dictionaries is sure to be larger than
-// it may be. It judges by two pairs of them, neighbours and the ends: where two
-// samples of a set share few values, the set is large. Dictionaries of values
-// that hardly ever come twice are then not read, let alone merged.
+// it may be, or that it saves nothing. It judges by two pairs of them, neighbours
+// and the ends: where two samples of a set share few values, the set is large.
+// Dictionaries of values that hardly ever come twice are then not read, let alone
+// merged.
 func (b *builder) hopeless(sources []Source) (bool, error) {
 	var used []int
-	var size, values int64
+	var size, distinct, values float64
 	seen := make(map[*page.Page]bool) // parts of a chunk share it
 	for i, s := range sources {
-		if indexed(s) >= 0 && !seen[s.Chunk.Dictionary] {
-			seen[s.Chunk.Dictionary] = true
+		n := indexed(s)
+		if n < 0 {
+			continue
+		}
+		values += float64(n)
+		if d := s.Chunk.Dictionary; !seen[d] {
+			seen[d] = true
 			used = append(used, i)
-			size += int64(s.Chunk.Dictionary.Header.Uncompressed)
-			values += int64(s.Chunk.Dictionary.Header.Dictionary.NumValues)
+			size += float64(d.Header.Uncompressed)
+			distinct += float64(d.Header.Dictionary.NumValues)
 		}
 	}
 	limit := float64(2 * b.opts.DictionaryBytes) // an estimate may be wrong by a factor of two
-	if len(used) < 2 || float64(size) <= limit || values == 0 {
+	repeat := 2*distinct < values                // in each chunk already
+	if len(used) < 2 || distinct == 0 || size <= limit && repeat {
 		return false, nil
+	}
+	if yes, known := b.memory.hopeless.recall(); known && !repeat {
+		return yes, nil
 	}
 	set, err := b.setSize(sources[used[0]], sources[used[1]], sources[used[len(used)-1]])
 	if err != nil {
 		return false, err
 	}
-	union := float64(values)
+	union := distinct
 	if !math.IsInf(set, 1) {
-		union = set * -math.Expm1(-float64(values)/set)
+		union = set * -math.Expm1(-distinct/set)
 	}
+	width := size / distinct
 
-	return union*float64(size)/float64(values) > limit, nil
+	lost := union*width > limit || !saves(union, width, values)
+	b.memory.hopeless.keep(lost)
+
+	return lost, nil
+}
+
+// saves reports whether indices and a dictionary of count values are smaller than
+// all values themselves, of so many bytes each on average.
+func saves(count, width, values float64) bool {
+	bits := float64(bitsFor(int(count)))
+
+	return count*width+values*bits/8 <= values*width
 }
 
 // setSize estimates how many values the set has from which dictionaries took

@@ -62,6 +62,11 @@ func (b *builder) judgeFrames(sources []Source) error {
 	if size < b.opts.SmallFrame*len(sample) && stored*100 < size*framesStored || len(sample) == 0 {
 		return nil
 	}
+	if yes, known := b.memory.frames.recall(); known {
+		b.frames = yes
+
+		return nil
+	}
 	plain := slices.Grow(b.pending.values[:0], size)
 	for _, c := range sample {
 		values, err := b.opts.Pool.Decode(b.out.Codec, b.buf, c.body, c.size)
@@ -77,6 +82,7 @@ func (b *builder) judgeFrames(sources []Source) error {
 		return err //nolint:wrapcheck // says what it is
 	}
 	b.frames = stored*100 <= len(b.scratch)*(100+b.opts.FrameExcess)
+	b.memory.frames.keep(b.frames)
 
 	return nil
 }
