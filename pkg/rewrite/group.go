@@ -122,13 +122,17 @@ func (g *groupRun) batchRows() int {
 	return int(min(maxBatchRows, max(minBatchRows, rowsPerTarget(g.group.size, rows, bytes)/32)))
 }
 
-// rowGroupRows bounds a row group by the table's properties, by half a target
-// and, once the width of a decoded row is known, by memory.
+// rowGroupRows bounds a row group by the properties of the table, or by what is
+// large enough, by half a target and, once the width of a decoded row is known,
+// by memory.
 func (g *groupRun) rowGroupRows(width int64) int64 {
 	props := g.tbl.Properties()
 	limit := int64(props.GetInt(table.ParquetRowGroupLimitKey, table.ParquetRowGroupLimitDefault))
+	rows, bytes := g.expected()
+	if choosesRowGroups(props) {
+		limit = min(limit, enoughFor(rows, bytes))
+	}
 	if !g.fanout {
-		rows, bytes := g.expected()
 		limit = min(limit, max(1, rowsPerTarget(g.group.size, rows, bytes)/2))
 	}
 	if width > 0 {

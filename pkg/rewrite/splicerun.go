@@ -61,6 +61,7 @@ type spliceRun struct {
 	opts     splice.Options
 	rowGroup int64 // bytes
 	rowLimit int64
+	enough   bool // a row group ends when it is large enough
 	reader   *spliceReader
 	loose    bool // outputs have columns as optional as the table has them
 
@@ -140,6 +141,7 @@ func (s *spliceRun) prepare(ctx context.Context) error {
 	props := s.out.Properties()
 	s.rowGroup = min(s.rowGroup, int64(props.GetInt(table.ParquetRowGroupSizeBytesKey, table.ParquetRowGroupSizeBytesDefault)))
 	s.rowLimit = int64(props.GetInt(table.ParquetRowGroupLimitKey, table.ParquetRowGroupLimitDefault))
+	s.enough = choosesRowGroups(s.tbl.Properties())
 	s.reader = newSpliceReader(storage, &layout.Finder{Schema: s.schema, Names: s.tbl.Metadata().NameMapping()}, 2*s.rowGroup+spliceSlack)
 	s.reader.guard = s.check
 	if s.reader.deleted, err = readDeletedRows(storage, s.group.Files); err != nil {
@@ -257,7 +259,8 @@ func (s *spliceRun) take(ctx context.Context, u spliceUnit, res *Result) error {
 	if u.Bytes() > s.group.size.target/2 && s.group.Outputs > 1 {
 		return &refuse.Error{Rule: ruleSizes, Detail: fmt.Sprintf("%d bytes", u.Bytes())}
 	}
-	full := s.rows+u.Rows() > s.rowLimit || s.bytes+u.Bytes() > s.group.size.target/2 || s.cost+u.cost > s.rowGroup
+	full := s.rows+u.Rows() > s.rowLimit || s.bytes+u.Bytes() > s.group.size.target/2 || s.cost+u.cost > s.rowGroup ||
+		s.enough && s.rows >= enoughRows && s.bytes >= enoughBytes
 	if len(s.units) > 0 && full {
 		if err := s.flush(ctx); err != nil {
 			return err
