@@ -114,19 +114,43 @@ func TestCorpusReadBySpark(t *testing.T) {
 				}
 
 				return raw
-			}, cell))
+			}, cell, cell))
 		}
 	}
 	sparkReads(t, jobs)
 }
 
-// sampled rewrites two files of a cell.
-func sampled(t *testing.T, name, dir string, written func(raw []byte) []byte, cell rewritetest.Cell) sparkJob {
+// TestCorpusOfMixedFilesReadBySpark joins files that are written in different ways,
+// and values with indices in every order.
+func TestCorpusOfMixedFilesReadBySpark(t *testing.T) {
+	var jobs []sparkJob
+	for _, version := range []string{"v1", "v2"} {
+		for _, encodings := range [][]string{
+			{"plain", "dictionary"}, {"dictionary", "plain"}, {"dictionary", "plain", "dictionary"}, {"delta", "dictionary", "plain"}, {"deltabytes", "dictionary"},
+		} {
+			for _, first := range []string{"some", "all"} {
+				var cells []rewritetest.Cell
+				for i, encoding := range encodings {
+					cells = append(cells, rewritetest.Cell{Version: version, Encoding: encoding, Codec: "zstd", Nulls: "some"})
+					if i == 0 {
+						cells[0].Nulls = first
+					}
+				}
+				name := strings.Join(append(encodings, version, first), "-")
+				jobs = append(jobs, sampled(t, name, folder(t, t.TempDir(), name), func(raw []byte) []byte { return raw }, cells...))
+			}
+		}
+	}
+	sparkReads(t, jobs)
+}
+
+// sampled rewrites a file of each cell.
+func sampled(t *testing.T, name, dir string, written func(raw []byte) []byte, cells ...rewritetest.Cell) sparkJob {
 	t.Helper()
 	e := newEnvIn(t, dir, knownToSpark(), *iceberg.UnpartitionedSpec, nil)
 	sc := e.load().Schema()
 	var files [][]byte
-	for n := range 2 {
+	for n, cell := range cells {
 		rec, err := rewritetest.CorpusBatch(sc, cell.Nulls, 30+40*n, uint64(n))
 		require.NoError(t, err)
 		raw, err := rewritetest.WriteCell(cell, rec)
@@ -137,8 +161,8 @@ func sampled(t *testing.T, name, dir string, written func(raw []byte) []byte, ce
 	assert.Equal(t, "spliced", got.what, name)
 
 	job := got.job(t, name, dir, sc)
-	job.Vectors = cell.Encoding != "split" // Spark has no reader of vectors for it
-	if cell.Encoding == "deltabytes" {
+	job.Vectors = cells[0].Encoding != "split" // Spark has no reader of vectors for it
+	if cells[0].Encoding == "deltabytes" {
 		job.Inputs = nil // parquet-go's version is too low for Java's reader (PARQUET-246)
 	}
 

@@ -78,20 +78,20 @@ func (b *builder) parse(s Source, buf []byte) (*dict.Dictionary, []byte, error) 
 // allows it, but Spark's reader of vectors (4.0) takes the values before, as far as
 // they are in one batch with the indices, for indices too, and returns wrong rows
 // without an error. Writers begin with indices and end with values when they give
-// a dictionary up. Pages of nulls alone do no harm.
+// a dictionary up. Pages of nothing but nulls end that reader in the same place.
 func resumes(sources []Source) bool {
 	values := false
 	for _, s := range sources {
-		if s.Chunk == nil {
+		if s.Chunk == nil { // pages of nulls are made
+			values = true
+
 			continue
 		}
 		for i := range s.Chunk.Pages {
-			p := &s.Chunk.Pages[i]
-			empty := p.V2() && p.Header.DataV2.NumNulls == p.Header.DataV2.NumValues
-			switch {
-			case p.Encoding().Dictionary() && values:
+			switch index := s.Chunk.Pages[i].Encoding().Dictionary(); {
+			case index && values:
 				return true
-			case !p.Encoding().Dictionary() && !empty:
+			case !index:
 				values = true
 			}
 		}
