@@ -45,7 +45,7 @@ const (
 	// spliceFrame is the average size of their bodies from which on they are not
 	// compressed anew for that, and spliceExcess how many percent larger than what is
 	// compressed anew they may be; docs/performance.md has the measurement.
-	spliceFrame  = 32 << 10
+	spliceFrame  = 8 << 10
 	spliceExcess = 10
 )
 
