@@ -144,6 +144,45 @@ func TestCorpusOfMixedFilesReadBySpark(t *testing.T) {
 	sparkReads(t, jobs)
 }
 
+// TestColumnsAddedLaterReadBySpark joins files that lack half of the columns with
+// files that have all of them, in every order.
+func TestColumnsAddedLaterReadBySpark(t *testing.T) {
+	var jobs []sparkJob
+	for _, version := range []string{"v1", "v2"} {
+		for _, encodings := range [][]string{
+			{"", "dictionary"}, {"", "dictionary", "", "dictionary"}, {"dictionary", "plain", ""}, {"", "plain"}, {"", "plain", "dictionary"},
+		} {
+			name := strings.Join(append(encodings, "lacking"), "-")
+			e := newEnvIn(t, folder(t, t.TempDir(), name, version), knownToSpark(), *iceberg.UnpartitionedSpec, nil)
+			all := e.load().Schema()
+			var some []iceberg.NestedField
+			for i, f := range all.Fields() {
+				if f.Required || i%2 == 0 {
+					some = append(some, f)
+				}
+			}
+			var files [][]byte
+			for n, encoding := range encodings {
+				sc := all
+				if encoding == "" {
+					sc, encoding = iceberg.NewSchema(0, some...), "dictionary"
+				}
+				rec, err := rewritetest.CorpusBatch(sc, "some", 30+40*n, uint64(n))
+				require.NoError(t, err)
+				raw, err := rewritetest.WriteCell(rewritetest.Cell{Version: version, Encoding: encoding, Codec: "zstd", Nulls: "some"}, rec)
+				require.NoError(t, err)
+				files = append(files, raw)
+			}
+			got := verdictOf(t, e, all, files...)
+			assert.Equal(t, "spliced", got.what, name)
+			job := got.job(t, version+name, e.dir, all)
+			job.Inputs = nil // their columns differ
+			jobs = append(jobs, job)
+		}
+	}
+	sparkReads(t, jobs)
+}
+
 // sampled rewrites a file of each cell.
 func sampled(t *testing.T, name, dir string, written func(raw []byte) []byte, cells ...rewritetest.Cell) sparkJob {
 	t.Helper()

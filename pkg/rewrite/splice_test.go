@@ -5,11 +5,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/parquet/file"
 	"github.com/apache/iceberg-go"
 	"github.com/apache/iceberg-go/table"
 	"github.com/stretchr/testify/assert"
@@ -17,6 +19,7 @@ import (
 
 	"compactor/pkg/rewrite/rewritetest"
 	"compactor/pkg/rewrite/splice/column"
+	"compactor/pkg/rewrite/splice/format"
 )
 
 // addRaw adds a finished Parquet file to the table.
@@ -238,6 +241,48 @@ func TestSwappedPagesAreFoundByVerify(t *testing.T) {
 			require.NoError(t, err, "every count is right")
 			require.Positive(t, swapped.Load())
 			require.ErrorIs(t, r.Verify(t.Context(), tbl, results), ErrIntegrity)
+		})
+	}
+}
+
+// Nulls of files that lack a column do not cost the others their dictionary.
+func TestColumnsAddedLaterKeepTheirDictionary(t *testing.T) {
+	for _, version := range []string{"1", "2"} {
+		t.Run("v"+version, func(t *testing.T) {
+			e := newEnv(t, idAndText, *iceberg.UnpartitionedSpec, iceberg.Properties{table.ParquetPageVersionKey: version})
+			e.appendJSON(`{"id":1,"s":"a"}`, `{"id":2}`)
+			e.commit(func(tx *table.Transaction) {
+				u := tx.UpdateSchema(true, false)
+				u.AddColumn([]string{"added"}, iceberg.PrimitiveTypes.String, "", false, nil)
+				require.NoError(t, u.Commit())
+			})
+			var rows []string
+			for i := range 400 {
+				rows = append(rows, fmt.Sprintf(`{"id":%d,"s":"b","added":"one of the texts, number %d"}`, i, i%3))
+			}
+			for range 5 {
+				e.appendJSON(rows...)
+			}
+			tbl, plan := e.load(), e.plan(PlanOptions{})
+			general := rewriteWith(t, tbl, plan, Options{Engine: EngineGeneral})[0]
+			spliced := rewriteWith(t, tbl, plan, Options{Engine: EngineSplice, Verify: true})[0]
+			require.Equal(t, EngineSplice, spliced.Engine.Name, spliced.Engine.Reason)
+			assert.Equal(t, inOrder(t, tbl, general.Outputs), inOrder(t, tbl, spliced.Outputs))
+			sameMetrics(t, general.Outputs, spliced.Outputs)
+			pf, err := file.OpenParquetFile(strings.TrimPrefix(spliced.Outputs[0].FilePath(), "file://"), false)
+			require.NoError(t, err)
+			defer func() { require.NoError(t, pf.Close()) }()
+			pages, err := pf.RowGroup(0).GetColumnPageReader(2)
+			require.NoError(t, err)
+			n := 0
+			for pages.Next() {
+				if p, ok := pages.Page().(file.DataPage); ok {
+					n++
+					assert.Equal(t, format.RLEDictionary, format.Encoding(p.Encoding()))
+				}
+			}
+			require.NoError(t, pages.Err())
+			assert.NotZero(t, n)
 		})
 	}
 }

@@ -82,10 +82,8 @@ func (b *builder) parse(s Source, buf []byte) (*dict.Dictionary, []byte, error) 
 func resumes(sources []Source) bool {
 	values := false
 	for _, s := range sources {
-		if s.Chunk == nil { // pages of nulls are made
-			values = true
-
-			continue
+		if s.Chunk == nil {
+			continue // pages of nulls are made, of indices if need be
 		}
 		for i := range s.Chunk.Pages {
 			switch index := s.Chunk.Pages[i].Encoding().Dictionary(); {

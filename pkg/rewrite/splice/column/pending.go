@@ -297,14 +297,28 @@ func (b *builder) took(summary stats.Summary) {
 	b.pending.summary = stats.Merge(b.leaf, b.pending.summary, summary)
 }
 
+// hasValues reports whether a data page was put out that is not one of indices.
+func (b *builder) hasValues() bool {
+	for kind := range b.encoded {
+		if kind.kind != format.DictionaryPage && !kind.encoding.Dictionary() {
+			return true
+		}
+	}
+
+	return false
+}
+
 // addNulls makes rows without a value, for every level of nesting the same: the
 // outermost is missing.
 func (b *builder) addNulls(s Source) error {
 	for left := int(s.Rows); left > 0; {
 		n := min(left, valuesPerPage)
 		e := format.Plain
-		if b.pending.count > 0 {
+		switch {
+		case b.pending.count > 0:
 			e = b.pending.encoding
+		case b.merged != nil && !b.hasValues():
+			e = format.RLEDictionary // for indices may follow, see resumes
 		}
 		if err := b.open(e, true); err != nil {
 			return err
