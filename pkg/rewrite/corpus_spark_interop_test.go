@@ -144,9 +144,9 @@ func TestCorpusOfMixedFilesReadBySpark(t *testing.T) {
 	sparkReads(t, jobs)
 }
 
-// TestColumnsAddedLaterReadBySpark joins files that lack half of the columns with
+// TestCorpusOfColumnsAddedLaterReadBySpark joins files that lack half of the columns with
 // files that have all of them, in every order.
-func TestColumnsAddedLaterReadBySpark(t *testing.T) {
+func TestCorpusOfColumnsAddedLaterReadBySpark(t *testing.T) {
 	var jobs []sparkJob
 	for _, version := range []string{"v1", "v2"} {
 		for _, encodings := range [][]string{
