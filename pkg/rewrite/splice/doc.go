@@ -28,8 +28,8 @@
 //
 // Rows come out in the order of the units. Rows and values are counted in the
 // pages, in their levels where the column is repeated, and compared with what
-// the footers say, in and out. Pages that lose rows, and columns that
-// change their type or are missing, are decoded alone (package remake). Statistics are exact: taken from trusted ones, or
-// measured by decoding that column. Bytes of a moved page are not looked at: damage
-// in them passes unless the page has a checksum.
+// the footers say, in and out. Pages that lose rows, and columns that change their
+// type or are missing, are decoded alone (package remake). Statistics are exact:
+// taken from trusted ones, or measured by decoding that column. Bytes of a moved
+// page are not looked at: damage in them passes unless the page has a checksum.
 package splice
