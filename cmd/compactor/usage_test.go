@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
-	"os/signal"
 	"slices"
 	"strings"
 	"syscall"
@@ -95,11 +93,6 @@ func TestErrorsDoNothingToATerminal(t *testing.T) {
 // A terminal that goes away stops the program as SIGTERM does, with a report and a code of its own.
 func TestSIGHUPStopsCleanly(t *testing.T) {
 	t.Parallel()
-	// Who runs the tests may ignore it, as nohup does, and the program would then do so
-	// too. Where it is handled, children begin with the default.
-	handled := make(chan os.Signal, 1)
-	signal.Notify(handled, syscall.SIGHUP)
-	t.Cleanup(func() { signal.Stop(handled) })
 	w := newWorld(t)
 	tabletest.FragmentAtOnce(t, w.create(), 6, 1)
 	held, err := w.openClaimer().Acquire(t.Context(), w.key(), acquireNow())
