@@ -37,13 +37,19 @@ type corpusJob struct {
 
 func runCorpus(t *testing.T, jobs []corpusJob) {
 	t.Helper()
+	runJobs(t, jobs, exec.CommandContext(t.Context(), testenv.Tool(t, "engines-python", "bin", "python"), "../../internal/interop/engines/corpus.py"))
+}
+
+// runJobs hands the jobs to a program that answers with what is wrong, and fails
+// the test unless that is nothing.
+func runJobs[J any](t *testing.T, jobs []J, cmd *exec.Cmd, env ...string) {
+	t.Helper()
 	var in, log bytes.Buffer
 	for _, j := range jobs {
 		require.NoError(t, json.NewEncoder(&in).Encode(j))
 	}
-	cmd := exec.CommandContext(t.Context(), testenv.Tool(t, "engines-python", "bin", "python"), "../../internal/interop/engines/corpus.py")
 	cmd.Stdin, cmd.Stderr = &in, &log
-	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "TZ=UTC")
+	cmd.Env = append(append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "TZ=UTC"), env...)
 	out, err := cmd.Output()
 	require.NoError(t, err, log.String())
 	var wrong []string

@@ -24,6 +24,7 @@ func (e *env) splicedLikeGeneral() Result {
 	assert.Equal(e.t, general.RowsDeleted, spliced.RowsDeleted)
 	lineage := plan.Groups[0].lineage && tbl.Metadata().Version() >= 3
 	assert.Equal(e.t, orderedRows(e.t, tbl, general.Outputs, lineage), orderedRows(e.t, tbl, spliced.Outputs, lineage))
+	assert.Equal(e.t, inOrder(e.t, tbl, general.Outputs), inOrder(e.t, tbl, spliced.Outputs))
 	sameMetrics(e.t, general.Outputs, spliced.Outputs)
 
 	return spliced

@@ -105,15 +105,9 @@ func TestSplicedCorpusIsWhatTheGeneralEngineWrites(t *testing.T) {
 				require.NoError(t, err)
 				e.addRaw(raw, rec.NumRows())
 			}
-			tbl, plan := e.load(), e.plan(PlanOptions{MinInputFiles: 2})
-			require.Len(t, plan.Groups, 1, plan.Reason)
-			general := rewriteWith(t, tbl, plan, Options{Engine: EngineGeneral})[0]
-			spliced := rewriteWith(t, tbl, plan, Options{Engine: EngineSplice, Verify: true})[0]
-			require.Equal(t, EngineSplice, spliced.Engine.Name, "%s: %s", spliced.Engine.Reason, spliced.Engine.Detail)
+			spliced := e.splicedLikeGeneral()
 			t.Logf("spliced: %+v", spliced.Engine.Pages)
-			assert.Equal(t, inOrder(t, tbl, general.Outputs), inOrder(t, tbl, spliced.Outputs))
-			assert.EqualValues(t, 210, inOrder(t, tbl, spliced.Outputs).rows)
-			sameMetrics(t, general.Outputs, spliced.Outputs)
+			assert.EqualValues(t, 210, inOrder(t, e.load(), spliced.Outputs).rows)
 		})
 	}
 }
@@ -180,12 +174,7 @@ func TestSchemaChangesThatNeedNoDecodingAreSpliced(t *testing.T) {
 		require.NoError(t, u.Commit())
 	})
 	e.appendJSON(`{"id":1000,"added":"new","many":[1,null]}`)
-	tbl, plan := e.load(), e.plan(PlanOptions{})
-	general := rewriteWith(t, tbl, plan, Options{Engine: EngineGeneral})[0]
-	spliced := rewriteWith(t, tbl, plan, Options{Engine: EngineSplice, Verify: true})[0]
-	require.Equal(t, EngineSplice, spliced.Engine.Name, spliced.Engine.Reason)
-	assert.Equal(t, inOrder(t, tbl, general.Outputs), inOrder(t, tbl, spliced.Outputs))
-	sameMetrics(t, general.Outputs, spliced.Outputs)
+	e.splicedLikeGeneral()
 }
 
 // swapPages exchanges the first two data pages of a column's chunk.
@@ -263,12 +252,7 @@ func TestColumnsAddedLaterKeepTheirDictionary(t *testing.T) {
 			for range 5 {
 				e.appendJSON(rows...)
 			}
-			tbl, plan := e.load(), e.plan(PlanOptions{})
-			general := rewriteWith(t, tbl, plan, Options{Engine: EngineGeneral})[0]
-			spliced := rewriteWith(t, tbl, plan, Options{Engine: EngineSplice, Verify: true})[0]
-			require.Equal(t, EngineSplice, spliced.Engine.Name, spliced.Engine.Reason)
-			assert.Equal(t, inOrder(t, tbl, general.Outputs), inOrder(t, tbl, spliced.Outputs))
-			sameMetrics(t, general.Outputs, spliced.Outputs)
+			spliced := e.splicedLikeGeneral()
 			pf, err := file.OpenParquetFile(strings.TrimPrefix(spliced.Outputs[0].FilePath(), "file://"), false)
 			require.NoError(t, err)
 			defer func() { require.NoError(t, pf.Close()) }()
