@@ -9,6 +9,8 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/metadata"
 	"github.com/apache/iceberg-go"
 	"github.com/apache/iceberg-go/table"
+
+	"compactor/pkg/rewrite/splice/stats"
 )
 
 // errEncoding means that a chunk is in an encoding that cannot be read.
@@ -58,7 +60,7 @@ func isPrefixed(footer *metadata.FileMetaData, column int) (found bool, err erro
 		for _, e := range chunk.Encodings() {
 			switch {
 			case decodes(chunk.Type(), e):
-			case chunk.Type() == parquet.Types.FixedLenByteArray && e == parquet.Encodings.DeltaByteArray:
+			case stats.Prefixed(chunk.Type(), e):
 				found = true
 			default:
 				return false, fmt.Errorf("%w: %s of %s", errEncoding, e, chunk.Type())

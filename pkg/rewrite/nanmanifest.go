@@ -23,12 +23,14 @@ func (p *Plan) readNaNs(ctx context.Context, tbl *table.Table) error {
 	wanted := make(map[iceberg.ManifestFile]map[string]*entry)
 	for _, g := range p.Groups {
 		for _, f := range g.Files {
-			if m := f.entry.manifest; !f.entry.asked {
-				if wanted[m] == nil {
-					wanted[m] = make(map[string]*entry)
-				}
-				wanted[m][f.Data.FilePath()] = f.entry
+			if f.entry.asked {
+				continue
 			}
+			m := f.entry.manifest
+			if wanted[m] == nil {
+				wanted[m] = make(map[string]*entry)
+			}
+			wanted[m][f.Data.FilePath()] = f.entry
 		}
 	}
 	if len(wanted) == 0 {

@@ -21,9 +21,10 @@ import (
 const footerEnd = 8
 
 // converted is the table with the files that have instants, or columns in an
-// encoding that the Parquet library does not know, as iceberg-go can read them. Rows, their order and the file's name stay, so deletes apply as
-// before. A file is converted each time it is opened; what was converted is in a
-// temporary file in dir.
+// encoding that the Parquet library does not know, as iceberg-go can read them.
+// Rows, their order and the file's name stay, so deletes apply as before. A file is
+// converted each time it is opened; what was converted is in a temporary file in
+// dir.
 func converted(tbl *table.Table, files []File, dir string) *table.Table {
 	byPath := make(map[string]contents)
 	for _, f := range files {

@@ -1,7 +1,6 @@
 package rewrite
 
 import (
-	"encoding/binary"
 	"fmt"
 	"io"
 	"slices"
@@ -13,8 +12,8 @@ import (
 	"compactor/pkg/rewrite/splice/codec"
 	"compactor/pkg/rewrite/splice/delta"
 	"compactor/pkg/rewrite/splice/format"
-	"compactor/pkg/rewrite/splice/hybrid"
 	"compactor/pkg/rewrite/splice/page"
+	"compactor/pkg/rewrite/splice/stats"
 )
 
 // plainer writes chunks of values of a fixed length anew, with PLAIN pages where
@@ -57,10 +56,7 @@ func plainColumns(p *plainer, footer *format.FileMetaData, columns []int, sc *sc
 
 // chunk writes one chunk and returns its metadata.
 func (p *plainer) chunk(meta *format.ColumnMetaData) (*format.ColumnMetaData, error) {
-	start := meta.DataPageOffset
-	if d := meta.DictionaryOffset; d != nil && *d > 0 {
-		start = min(start, *d)
-	}
+	start := meta.Start()
 	if start < 0 || meta.TotalCompressed < 0 || start > p.end-meta.TotalCompressed || !codec.Known(meta.Codec) {
 		return nil, fmt.Errorf("%w: chunk of %d bytes at %d, codec %d", errUnreadable, meta.TotalCompressed, start, meta.Codec)
 	}
@@ -121,11 +117,9 @@ func (p *plainer) page(old *page.Page, c format.Codec) ([]byte, *format.PageHead
 		return nil, nil, err //nolint:wrapcheck // wrapped by the caller
 	}
 	p.buffer = buffer
-	values := old.Values()
-	if p.leaf.MaxDef > 0 {
-		if values, _, err = hybrid.Count(parts.Def, hybrid.Width(uint32(p.leaf.MaxDef)), values, uint32(p.leaf.MaxDef)); err != nil {
-			return nil, nil, fmt.Errorf("definition levels: %w", err)
-		}
+	values, err := page.Present(old, parts.Def, p.leaf)
+	if err != nil {
+		return nil, nil, fmt.Errorf("definition levels: %w", err)
 	}
 	p.strings.Reset()
 	if err := p.strings.AppendPrefixed(parts.Values, values, p.leaf.TypeLength); err != nil {
@@ -144,7 +138,7 @@ func (p *plainer) page(old *page.Page, c format.Codec) ([]byte, *format.PageHead
 		data := *old.Header.Data
 		data.Encoding, data.Statistics = format.Plain, nil
 		header.Data = &data
-		plain := p.strings.AppendFixed(appendLevels(appendLevels(nil, parts.Rep, p.leaf.MaxRep), parts.Def, p.leaf.MaxDef))
+		plain := p.strings.AppendFixed(page.AppendLevels(nil, parts, p.leaf))
 		header.Uncompressed = int32(len(plain))
 		if body, err = p.pool.Encode(c, nil, plain); err != nil {
 			return nil, nil, err //nolint:wrapcheck // wrapped by the caller
@@ -155,19 +149,9 @@ func (p *plainer) page(old *page.Page, c format.Codec) ([]byte, *format.PageHead
 	return append(header.Append(nil), body...), &header, nil
 }
 
-// appendLevels appends levels with their length before them, as version 1 pages
-// have them.
-func appendLevels(dst, levels []byte, most int) []byte {
-	if most == 0 {
-		return dst
-	}
-
-	return append(binary.LittleEndian.AppendUint32(dst, uint32(len(levels))), levels...)
-}
-
 // prefixedBytes is what a column takes while it is made plain.
 func prefixedBytes(types parquet.Type, encodings []parquet.Encoding, stored int64) int64 {
-	if types == parquet.Types.FixedLenByteArray && slices.Contains(encodings, parquet.Encodings.DeltaByteArray) {
+	if slices.ContainsFunc(encodings, func(e parquet.Encoding) bool { return stats.Prefixed(types, e) }) {
 		return stored
 	}
 

@@ -100,7 +100,7 @@ func (f *File) keepTail() (err error) {
 	for i := range f.Footer.RowGroups {
 		for c := range f.Footer.RowGroups[i].Columns {
 			m := f.Footer.RowGroups[i].Columns[c].Meta
-			start = max(start, chunkStart(m)+m.TotalCompressed)
+			start = max(start, m.Start()+m.TotalCompressed)
 		}
 	}
 	if f.body-start > largestIndexes {
@@ -202,23 +202,13 @@ func (f *File) checkChunk(c *format.ColumnChunk) error {
 	case !codec.Known(c.Meta.Codec):
 		return &refuse.Error{Rule: RuleCodec, Detail: fmt.Sprintf("%d", c.Meta.Codec)}
 	}
-	start := chunkStart(c.Meta)
+	start := c.Meta.Start()
 	if start < int64(len(magic)) || c.Meta.TotalCompressed < 0 || c.Meta.NumValues < 0 ||
 		start > f.body || c.Meta.TotalCompressed > f.body-start {
 		return fmt.Errorf("%w: %d values in %d bytes at %d", ErrCorrupt, c.Meta.NumValues, c.Meta.TotalCompressed, start)
 	}
 
 	return nil
-}
-
-// chunkStart is the offset of the first page. Some writers give a dictionary
-// offset of zero for a chunk without dictionary.
-func chunkStart(m *format.ColumnMetaData) int64 {
-	if d := m.DictionaryOffset; d != nil && *d > 0 && *d < m.DataPageOffset {
-		return *d
-	}
-
-	return m.DataPageOffset
 }
 
 // Units are the file's row groups, those without rows left out.

@@ -25,7 +25,7 @@ func dataPages(t *testing.T, sc *iceberg.Schema, raw []byte) map[format.Encoding
 	for _, g := range f.Footer.RowGroups {
 		for _, c := range f.Layout.Columns() {
 			m := g.Columns[c.Source].Meta
-			start := chunkStart(m)
+			start := m.Start()
 			chunk, err := page.Walk(raw[start:start+m.TotalCompressed], m, c.Leaf)
 			require.NoError(t, err)
 			for i := range chunk.Pages {

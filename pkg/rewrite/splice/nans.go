@@ -1,9 +1,6 @@
 package splice
 
 import (
-	"encoding/binary"
-	"math"
-
 	"compactor/pkg/rewrite/splice/column"
 	"compactor/pkg/rewrite/splice/format"
 	"compactor/pkg/rewrite/splice/layout"
@@ -129,16 +126,4 @@ func plus(a, b column.NaNs) column.NaNs {
 	return column.NaNs{
 		Kept: a.Kept + b.Kept, Dropped: a.Dropped + b.Dropped, Values: a.Values + b.Values, Counted: a.Counted && b.Counted,
 	}
-}
-
-// defaultNaN says that the values that are made up are NaN.
-func defaultNaN(o layout.Origin) bool {
-	switch len(o.Default) {
-	case 4:
-		return math.IsNaN(float64(math.Float32frombits(binary.LittleEndian.Uint32(o.Default))))
-	case 8:
-		return math.IsNaN(math.Float64frombits(binary.LittleEndian.Uint64(o.Default)))
-	}
-
-	return false
 }

@@ -11,6 +11,7 @@ import (
 	"compactor/pkg/rewrite/splice/column"
 	"compactor/pkg/rewrite/splice/layout"
 	"compactor/pkg/rewrite/splice/remake"
+	"compactor/pkg/rewrite/splice/stats"
 )
 
 // Lineage is what rows of a file inherit that do not say it themselves (Iceberg
@@ -131,7 +132,7 @@ func (u Unit) remade(c layout.Column, o layout.Origin, fill *remake.Fill, w *Opt
 
 	return column.Source{
 		Chunk: made.Chunk, Rows: made.Rows, Summary: made.Summary, Decoded: true,
-		NaNs: column.NaNs{Kept: made.NaNs, Counted: !defaultNaN(o), Dropped: made.GoneNaNs},
+		NaNs: column.NaNs{Kept: made.NaNs, Counted: stats.NaNs(c.Leaf, o.Default) == 0, Dropped: made.GoneNaNs},
 	}, nil
 }
 

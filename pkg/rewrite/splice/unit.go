@@ -53,8 +53,8 @@ func (u Unit) span() (start, end int64) {
 	for _, c := range u.File.Layout.Columns() {
 		if c.Source >= 0 {
 			m := u.group().Columns[c.Source].Meta
-			start = min(start, chunkStart(m))
-			end = max(end, chunkStart(m)+m.TotalCompressed)
+			start = min(start, m.Start())
+			end = max(end, m.Start()+m.TotalCompressed)
 		}
 	}
 	if end == 0 {
@@ -132,7 +132,7 @@ func (u Unit) moved(c layout.Column, leaf int) (column.Source, error) {
 // walk finds the pages of a column.
 func (u Unit) walk(c layout.Column, leaf int) (*page.Chunk, error) {
 	meta := u.group().Columns[leaf].Meta
-	at := chunkStart(meta) - u.start
+	at := meta.Start() - u.start
 
 	return page.Walk(u.raw[at:at+meta.TotalCompressed], meta, c.Leaf) //nolint:wrapcheck // says what it is
 }

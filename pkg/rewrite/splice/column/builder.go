@@ -181,11 +181,7 @@ func (b *builder) addPages(i int, s Source) error {
 		case isIndex:
 			dictionary, err = b.spread(s, p, joint{summary: summary, dictionary: dictionary})
 		case b.small && b.joinable(p):
-			if c, ok := b.framed(s, p); ok && b.frames {
-				err = b.append(p, c, summary)
-			} else {
-				err = b.coalesce(s, p, summary)
-			}
+			err = b.join(s, p, summary)
 		default:
 			b.nans.missed = b.nans.missed || summary.Unknown || summary.Nulls < int64(p.Values())
 			err = b.move(s, p, summary)
@@ -343,15 +339,14 @@ func (b *builder) countRows(s Source, p *page.Page) (rows, nulls int, begins boo
 		return p.Values(), 0, true, nil
 	}
 	var parts page.Parts
-	if d := p.Header.DataV2; d != nil {
-		rep, def := int(d.RepetitionLength), int(d.DefinitionLength)
-		parts = page.Parts{Rep: p.Body[:rep], Def: p.Body[rep : rep+def]}
+	if p.V2() {
+		parts = p.PartsV2()
 	} else if parts, err = b.split(s, p); err != nil {
 		return 0, 0, false, err
 	}
-	present, err := presentIn(p, parts, b.leaf)
+	present, err := page.Present(p, parts.Def, b.leaf)
 	if err != nil {
-		return 0, 0, false, err
+		return 0, 0, false, err //nolint:wrapcheck // says what it is
 	}
 	rows, begins, err = page.Rows(p, parts.Rep, b.leaf)
 

@@ -221,9 +221,9 @@ func (b *builder) checkIndices(i int, s Source, p *page.Page) error {
 	if err != nil {
 		return err
 	}
-	present, err := presentIn(p, parts, b.leaf)
+	present, err := page.Present(p, parts.Def, b.leaf)
 	if err != nil {
-		return err
+		return err //nolint:wrapcheck // says what it is
 	}
 	if err := b.readIndices(parts.Values, present); err != nil {
 		return err

@@ -34,14 +34,13 @@ func (b *builder) framed(s Source, p *page.Page) (c compressed, ok bool) {
 	}
 	c = compressed{body: p.Body, size: int(p.Header.Uncompressed)}
 	if b.leaf.MaxDef > 0 {
-		d := p.Header.DataV2
-		if d == nil || !b.opts.V2 {
+		if !p.V2() || !b.opts.V2 {
 			return c, false
 		}
-		levels := int(d.RepetitionLength) + int(d.DefinitionLength)
-		c.body, c.size = c.body[levels:], c.size-levels
+		parts := p.PartsV2()
+		c.body, c.size = parts.Values, c.size-len(parts.Def)
 	}
-	raw := p.Header.DataV2 != nil && p.Header.DataV2.Raw
+	raw := p.V2() && p.Header.DataV2.Raw
 
 	return c, !raw && c.size > 0 && codec.Whole(c.body, c.size)
 }
@@ -109,11 +108,22 @@ func (b *builder) sampleFrames(sources []Source) (sample []compressed) {
 	return sample
 }
 
+// join puts the values of a small page behind those before.
+func (b *builder) join(s Source, p *page.Page, summary stats.Summary) error {
+	if b.frames {
+		if c, ok := b.framed(s, p); ok {
+			return b.append(p, c, summary)
+		}
+	}
+
+	return b.coalesce(s, p, summary)
+}
+
 // append puts the compressed values of a page behind those before.
 func (b *builder) append(p *page.Page, c compressed, summary stats.Summary) error {
 	var parts page.Parts
-	if d := p.Header.DataV2; d != nil {
-		parts.Def = p.Body[:d.DefinitionLength]
+	if p.V2() {
+		parts = p.PartsV2()
 	}
 	present, err := b.take(p, parts, format.Plain)
 	if err != nil {

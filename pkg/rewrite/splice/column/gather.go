@@ -80,11 +80,11 @@ func (b *builder) promote(s Source, p *page.Page, m promotion) (bool, error) {
 	if len(s.Chunk.Pages) != 1 {
 		return false, nil
 	}
-	present, err := presentIn(p, m.parts, b.leaf)
+	present, err := page.Present(p, m.parts.Def, b.leaf)
 	dictionary := s.Chunk.Dictionary
 	size := int(dictionary.Header.Uncompressed)
 	if err != nil || present != int(dictionary.Header.Dictionary.NumValues) || present == 0 || size > page.Largest {
-		return false, err
+		return false, err //nolint:wrapcheck // says what it is
 	}
 	if width := b.leaf.Width(); width > 0 && size != present*width {
 		return false, nil // damage, which who reads the values will name
@@ -122,16 +122,6 @@ func (b *builder) promote(s Source, p *page.Page, m promotion) (bool, error) {
 	})
 
 	return true, nil
-}
-
-// presentIn counts the values that are not null.
-func presentIn(p *page.Page, parts page.Parts, leaf page.Leaf) (int, error) {
-	if leaf.MaxDef == 0 {
-		return p.Values(), nil
-	}
-	n, _, err := hybrid.Count(parts.Def, hybrid.Width(uint32(leaf.MaxDef)), p.Values(), uint32(leaf.MaxDef))
-
-	return n, err //nolint:wrapcheck // says what it is
 }
 
 // flush puts the pending page out, if there is one.
@@ -250,15 +240,7 @@ func (b *builder) finishV2(d *done, rep, def, values []byte) error {
 }
 
 func (b *builder) finishV1(d *done, rep, def, values []byte) error {
-	var raw []byte
-	for _, levels := range []struct {
-		most  int
-		bytes []byte
-	}{{b.leaf.MaxRep, rep}, {b.leaf.MaxDef, def}} {
-		if levels.most > 0 {
-			raw = append(binary.LittleEndian.AppendUint32(raw, uint32(len(levels.bytes))), levels.bytes...)
-		}
-	}
+	raw := page.AppendLevels(nil, page.Parts{Rep: rep, Def: def}, b.leaf)
 	raw = append(raw, values...)
 	parts := slices.Clone(b.pending.sealed) // of a column without levels
 	if len(parts) == 0 {

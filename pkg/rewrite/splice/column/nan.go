@@ -1,12 +1,9 @@
 package column
 
 import (
-	"encoding/binary"
-	"math"
-
 	"compactor/pkg/rewrite/splice/dict"
 	"compactor/pkg/rewrite/splice/format"
-	"compactor/pkg/rewrite/splice/page"
+	"compactor/pkg/rewrite/splice/stats"
 )
 
 // NaNs is what is known of the NaNs of a source. It means nothing for columns that
@@ -43,9 +40,7 @@ func (b *builder) noteNaNs(s Source) {
 
 // sawPlain counts in values that are put out.
 func (b *builder) sawPlain(values []byte) {
-	if b.floats() {
-		b.nans.kept += countNaNs(b.leaf, values)
-	}
+	b.nans.kept += stats.NaNs(b.leaf, values)
 }
 
 // mostNaNForms is how many different NaNs of a dictionary are looked for.
@@ -69,33 +64,13 @@ func (b *builder) sawIndices(indices []uint32) {
 
 // findNaNs finds the indices of NaNs in the merged dictionary.
 func (b *builder) findNaNs(merged *dict.Merged) {
-	if !b.floats() || countNaNs(b.leaf, merged.Plain) == 0 {
+	if stats.NaNs(b.leaf, merged.Plain) == 0 {
 		return
 	}
 	width := b.leaf.Width()
 	for i := range merged.Count {
-		if countNaNs(b.leaf, merged.Plain[i*width:(i+1)*width]) > 0 {
+		if stats.NaNs(b.leaf, merged.Plain[i*width:(i+1)*width]) > 0 {
 			b.nanIndices = append(b.nanIndices, uint32(i))
 		}
 	}
-}
-
-// countNaNs counts in PLAIN values.
-func countNaNs(leaf page.Leaf, values []byte) (n int64) {
-	if leaf.Type == format.Float {
-		for ; len(values) >= 4; values = values[4:] {
-			if math.IsNaN(float64(math.Float32frombits(binary.LittleEndian.Uint32(values)))) {
-				n++
-			}
-		}
-
-		return n
-	}
-	for ; len(values) >= 8; values = values[8:] {
-		if math.IsNaN(math.Float64frombits(binary.LittleEndian.Uint64(values))) {
-			n++
-		}
-	}
-
-	return n
 }

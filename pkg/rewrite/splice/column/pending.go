@@ -189,7 +189,7 @@ func (b *builder) remap(s Source, p *page.Page, j joint) error {
 		}
 		renamed[n] = j.remap[i]
 	}
-	b.sawIndices(b.pending.indices[len(b.pending.indices)-present:])
+	b.sawIndices(renamed)
 	b.out.Counts.Remapped++
 
 	b.took(j.summary)

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 )
 
 // ErrCorrupt means that a stream ends early or is no such stream.
@@ -91,7 +92,7 @@ func Decode(dst []int64, b []byte, n int, size Bits) (values []int64, rest []byt
 		return dst, b, err
 	}
 	at := len(dst)
-	dst = grow(dst, n)
+	dst = slices.Grow(dst, n)[:at+n]
 	dst[at] = h.first
 	if b, err = h.blocks(dst[at:], b, size); err != nil {
 		return dst[:at], nil, err
@@ -157,17 +158,6 @@ func unpack(out []int64, b []byte, width uint) {
 		out[i] = int64((low>>shift | high<<(64-shift)) & mask)
 		bit += int(width)
 	}
-}
-
-// grow adds n values whose content is whatever was there.
-func grow(dst []int64, n int) []int64 {
-	if need := len(dst) + n; need <= cap(dst) {
-		return dst[:need]
-	}
-	bigger := make([]int64, len(dst)+n, (len(dst)+n)*5/4)
-	copy(bigger, dst)
-
-	return bigger
 }
 
 // Encode appends a stream of the values, which have to fit the size, to dst.

@@ -180,6 +180,16 @@ type ColumnMetaData struct {
 	BloomLength int32
 }
 
+// Start is the offset of the chunk's first page. A dictionary stands before the
+// data; some writers give an offset of one where there is none.
+func (m *ColumnMetaData) Start() int64 {
+	if d := m.DictionaryOffset; d != nil && *d > 0 && *d < m.DataPageOffset {
+		return *d
+	}
+
+	return m.DataPageOffset
+}
+
 // PageEncodingStats counts pages of one kind and encoding.
 type PageEncodingStats struct {
 	Type     PageType

@@ -258,6 +258,27 @@ type Parts struct {
 	Rep, Def, Values []byte
 }
 
+// PartsV2 takes a version 2 page apart without decompressing its values. Walk has
+// made sure that the levels are there.
+func (p *Page) PartsV2() Parts {
+	rep, def := int(p.Header.DataV2.RepetitionLength), int(p.Header.DataV2.DefinitionLength)
+
+	return Parts{Rep: p.Body[:rep], Def: p.Body[rep : rep+def], Values: p.Body[rep+def:]}
+}
+
+// AppendLevels appends the levels as version 1 pages have them, with their length
+// before them.
+func AppendLevels(dst []byte, parts Parts, leaf Leaf) []byte {
+	if leaf.MaxRep > 0 {
+		dst = append(binary.LittleEndian.AppendUint32(dst, uint32(len(parts.Rep))), parts.Rep...)
+	}
+	if leaf.MaxDef > 0 {
+		dst = append(binary.LittleEndian.AppendUint32(dst, uint32(len(parts.Def))), parts.Def...)
+	}
+
+	return dst
+}
+
 // Split decompresses a data page. The result refers to the page or to buf's
 // memory, which is returned for the next call.
 func Split(p *Page, c format.Codec, leaf Leaf, pool *codec.Pool, buf []byte) (Parts, []byte, error) {
@@ -265,9 +286,8 @@ func Split(p *Page, c format.Codec, leaf Leaf, pool *codec.Pool, buf []byte) (Pa
 		return Parts{}, buf, &refuse.Error{Rule: RuleLarge, Detail: fmt.Sprintf("%d bytes", p.Header.Uncompressed)}
 	}
 	if d := p.Header.DataV2; d != nil {
-		rep, def := int(d.RepetitionLength), int(d.DefinitionLength)
-		parts := Parts{Rep: p.Body[:rep], Def: p.Body[rep : rep+def], Values: p.Body[rep+def:]}
-		size := int(p.Header.Uncompressed) - rep - def
+		parts := p.PartsV2()
+		size := int(p.Header.Uncompressed) - len(parts.Rep) - len(parts.Def)
 		if d.Raw || (size == 0 && len(parts.Values) == 0) {
 			c = format.Uncompressed
 		}
@@ -317,6 +337,16 @@ func prefixed(b []byte) (levels, rest []byte, err error) {
 	n := int(binary.LittleEndian.Uint32(b))
 
 	return b[4 : 4+n], b[4+n:], nil
+}
+
+// Present counts the values of a page that are not null, by its definition levels.
+func Present(p *Page, def []byte, leaf Leaf) (int, error) {
+	if leaf.MaxDef == 0 {
+		return p.Values(), nil
+	}
+	n, _, err := hybrid.Count(def, hybrid.Width(uint32(leaf.MaxDef)), p.Values(), uint32(leaf.MaxDef))
+
+	return n, err //nolint:wrapcheck // says what it is
 }
 
 // Rows counts the rows that begin in a page of a repeated column, by its

@@ -1,6 +1,6 @@
-// Package remake decodes one column chunk, or some pages of it, and encodes it anew. It is for the
-// few chunks that cannot be moved: rows were deleted, values were widened, or a
-// file lacks what the table has. Every other column of the row group is moved.
+// Package remake decodes one column chunk, or some pages of it, and encodes it
+// anew. It is for the few chunks that cannot be moved: rows were deleted, values
+// were widened, or a file lacks what the table has. Every other column of the row group is moved.
 //
 // Decoding and encoding are those of the Parquet library, with one leaf column in
 // memory. Levels are numbers to it: the tree that they stand for is replaced by
@@ -180,10 +180,7 @@ func (m *Made) takeApart(raw []byte, leaf page.Leaf) error {
 		return fmt.Errorf("%w: written file has not one chunk", ErrCorrupt)
 	}
 	meta := footer.RowGroups[0].Columns[0].Meta
-	from := meta.DataPageOffset
-	if d := meta.DictionaryOffset; d != nil && *d > 0 {
-		from = min(from, *d)
-	}
+	from := meta.Start()
 	if m.Chunk, err = page.Walk(raw[from:from+meta.TotalCompressed], meta, leaf); err != nil {
 		return err //nolint:wrapcheck // says what it is
 	}

@@ -98,14 +98,19 @@ func each[T any](r file.ColumnChunkReader, read func(int64, []T, []int16, []int1
 	return nil
 }
 
-// Decodable refuses a chunk in the one encoding of the format that the Parquet
-// library does not know: DELTA_BYTE_ARRAY of values of a fixed length.
+// Prefixed reports the one encoding of the format that the Parquet library does not
+// know: DELTA_BYTE_ARRAY of values of a fixed length.
+func Prefixed(t parquet.Type, e parquet.Encoding) bool {
+	return t == parquet.Types.FixedLenByteArray && e == parquet.Encodings.DeltaByteArray
+}
+
+// Decodable refuses a chunk that is Prefixed.
 func Decodable(pf *file.Reader, rowGroup, column int) error {
 	chunk, err := pf.MetaData().RowGroup(rowGroup).ColumnChunk(column)
 	if err != nil {
 		return fmt.Errorf("read metadata of column %d: %w", column, err)
 	}
-	if chunk.Type() == parquet.Types.FixedLenByteArray && slices.Contains(chunk.Encodings(), parquet.Encodings.DeltaByteArray) {
+	if slices.ContainsFunc(chunk.Encodings(), func(e parquet.Encoding) bool { return Prefixed(chunk.Type(), e) }) {
 		return &refuse.Error{Rule: page.RuleDecode, Detail: fmt.Sprintf("column %d", column)}
 	}
 

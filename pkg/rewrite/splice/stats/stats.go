@@ -92,6 +92,27 @@ func valid(leaf page.Leaf, v []byte) bool {
 	}
 }
 
+// NaNs counts in PLAIN values. A column that is not of floating-point numbers has
+// none.
+func NaNs(leaf page.Leaf, values []byte) (n int64) {
+	switch leaf.Type {
+	case format.Float:
+		for ; len(values) >= 4; values = values[4:] {
+			if math.IsNaN(float64(float32At(values))) {
+				n++
+			}
+		}
+	case format.Double:
+		for ; len(values) >= 8; values = values[8:] {
+			if math.IsNaN(float64At(values)) {
+				n++
+			}
+		}
+	}
+
+	return n
+}
+
 // zero writes a bound of zero the way the specification asks for: -0 as a
 // minimum, +0 as a maximum, because writers disagree on which is smaller.
 func zero(leaf page.Leaf, v []byte, lower bool) []byte {
